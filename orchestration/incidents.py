@@ -7,9 +7,11 @@ incidents and of runs follow from facts in the control store, so all observers a
 secondary that has taken over opens the same incident as the sensor.
 """
 
+import logging
 from dataclasses import dataclass
 from uuid import uuid4
 
+from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus, observe_stream
@@ -124,6 +126,8 @@ def _id(row: ReplicaRow | None) -> str | None:
     return None if row is None else row.id
 
 
+log = logging.getLogger(__name__)
+
 BUCKET_SECONDS = 60.0
 
 
@@ -137,16 +141,26 @@ class DueRecovery:
 
 def due_recoveries(project: Project) -> list[DueRecovery]:
     """Observe every declared stream and return the recoveries that have to be run."""
-    due = []
-    for name in sorted(project.config.streams):
+    due = [_due_recovery(project, name) for name in sorted(project.config.streams)]
+    return [recovery for recovery in due if recovery is not None]
+
+
+def _due_recovery(project: Project, name: str) -> DueRecovery | None:
+    """The recovery of a stream; an unexpected error is logged, so that the other streams are still observed."""
+    try:
         open_incident = open_recovery(project, name)  # read first: see `_incident`
         status = observe_stream(project, name)
         record_tier_reached(project.store, status)
         incident = _incident(project, status, open_incident)
-        key = None if incident is None else run_key(incident, at=status.at)
-        if incident is not None and key is not None:
-            due.append(DueRecovery(incident=incident, run_key=key))
-    return due
+    except TransientError:
+        raise
+    except Exception:
+        log.exception("%s cannot be observed", name)
+        return None
+    key = None if incident is None else run_key(incident, at=status.at)
+    if incident is None or key is None:
+        return None
+    return DueRecovery(incident=incident, run_key=key)
 
 
 def open_recovery(project: Project, stream: str) -> Incident | None:

@@ -50,7 +50,7 @@ def up(
     from holdfast.orchestration.playbooks.recover import Start
 
     term = terminal(ctx)
-    with term.open_project() as project:
+    with term.open_project(tolerant=True) as project:
         names = [] if no_streams else select_streams(project.config, streams or [])
         facts = {
             "object_store": start_object_store(project, term, quiet=as_json),
@@ -77,7 +77,7 @@ def down(
 ) -> None:
     """Stop the streams gracefully, then Dagster, then the embedded object store."""
     term = terminal(ctx)
-    with term.open_project() as project:
+    with term.open_project(tolerant=True) as project:
         outcomes: list[PlaybookOutcome] = []
         if not keep_streams:
             console = None if as_json else term.out
