@@ -31,8 +31,8 @@ class LocalProject:
     root: Path
 
     def open(self) -> AbstractContextManager[Project]:
-        """Read the declarations and open the control store."""
-        return open_project(self.root)
+        """Read the declarations and open the control store; a mistake in a stream's file is that stream's alone."""
+        return open_project(self.root, tolerant=True)
 
 
 RETRIES = 3

@@ -4,9 +4,13 @@ Loading it reads YAML only: no user code, no Spark, no Dagster, so that every co
 """
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from holdfast.configs.deployment import Deployment, EmbeddedObjectStore
 from holdfast.configs.loading import (
@@ -33,6 +37,8 @@ from holdfast.ft_policies.errors import PermanentError
 
 PROJECT_VARIABLE = "HOLDFAST_PROJECT"
 SHORTEST_RECOVERY_SECONDS = 0.5  # active replication: nothing to do but to notice
+STREAM_FILES = "configs/streams/"
+_NAME = re.compile(r"^name:\s*['\"]?([a-z][a-z0-9_]*)", re.MULTILINE)
 _EXTENSIONS = (".yaml", ".yml")
 _BUILT_IN_PRICE_LISTS = Path(__file__).parent / "price_lists"
 
@@ -46,21 +52,42 @@ class ProjectConfig:
     deployment: Deployment
     streams: Mapping[str, StreamDeclaration]
     prices: Mapping[str, PriceList]
+    problems: tuple[Problem, ...] = ()
+    """The problems in the files of streams; those streams are not in `streams`."""
+    broken: frozenset[str] = frozenset()
+    """The names of the streams whose files have problems."""
 
     @staticmethod
-    def load(root: Path) -> "ProjectConfig":
-        """Load all files of the project; `InvalidConfig` lists every problem in them."""
+    def load(root: Path, *, tolerant: bool = False) -> "ProjectConfig":
+        """Load all files of the project; `InvalidConfig` lists every problem in them.
+
+        With `tolerant` a problem in the file of a stream leaves out that stream alone.
+        """
         files = load_files(root)
-        if files.problems:
+        faulty = {problem.file for problem in files.problems}
+        if not (tolerant and all(file.startswith(STREAM_FILES) for file in faulty)) and faulty:
             raise InvalidConfig(tuple(files.problems))
+        valid = [file.model for file in files.streams if file.file not in faulty and file.model]
+        streams = {stream.name: stream for stream in valid}
+        broken = {_find_name(root / file) for file in faulty} - streams.keys()
         root, deployment = root.resolve(), files.deployment
         return ProjectConfig(
             root=root,
             home=(root / Path(deployment.home).expanduser()).resolve(),
             deployment=deployment,
-            streams={file.model.name: file.model for file in files.streams if file.model},
+            streams=streams,
             prices=files.prices,
+            problems=tuple(files.problems),
+            broken=frozenset(broken),
         )
+
+    def with_last_declarations(self, last: Mapping[str, object]) -> "ProjectConfig":
+        """The project with what a broken stream was last started with, for each that was."""
+        declared = dict(self.streams)
+        for name in self.broken & last.keys():
+            with suppress(ValidationError):  # written by a version that allowed more
+                declared[name] = StreamDeclaration.model_validate(last[name])
+        return replace(self, streams=declared)
 
     @staticmethod
     def find_root() -> Path:
@@ -231,6 +258,15 @@ def load_files(root: Path) -> ProjectFiles:
         prices={name: file.model for name, file in prices.items() if file.model},
         problems=sorted(problems, key=lambda problem: (problem.file, problem.line, problem.column)),
     )
+
+
+def _find_name(file: Path) -> str:
+    """The name of a stream whose file has problems, maybe such that it is no YAML."""
+    try:
+        match = _NAME.search(file.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        match = None
+    return file.stem if match is None else match[1]
 
 
 def _display_name(path: Path, root: Path) -> str:

@@ -104,6 +104,10 @@ def _build_reports(names: list[str]) -> list[dg.AssetsDefinition]:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Load the project that HOLDFAST_PROJECT names, or the one that the current folder belongs to."""
-    project = ProjectConfig.load(ProjectConfig.find_root())
+    """Load the project that HOLDFAST_PROJECT names, or the one that the current folder belongs to.
+
+    Streams whose files have problems have no assets until they are corrected; the sensors still look after
+    those that have run.
+    """
+    project = ProjectConfig.load(ProjectConfig.find_root(), tolerant=True)
     return build_definitions(project, LocalProject(project.root))

@@ -7,9 +7,12 @@ incidents and of runs follow from facts in the control store, so all observers a
 secondary that has taken over opens the same incident as the sensor.
 """
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
+from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus, observe_stream
@@ -125,6 +128,8 @@ def _id(row: ReplicaRow | None) -> str | None:
     return None if row is None else row.id
 
 
+log = logging.getLogger(__name__)
+
 BUCKET_SECONDS = 60.0
 
 
@@ -140,26 +145,48 @@ def due_recoveries(project: Project, clock: Clock = SYSTEM_CLOCK) -> list[DueRec
     """Observe every declared stream and return the recoveries that have to be run.
 
     Streams with a silent primary are observed twice, in one pause for all of them: the clock of the control
-    store may have been set, which looks the same until the next heartbeat.
+    store may have been set, which looks the same until the next heartbeat. A stream that cannot be observed
+    for an unexpected reason is logged, so that the others still are.
     """
     names = sorted(project.config.streams)
-    open_incidents = {
-        name: open_recovery(project, name) for name in names
-    }  # first: see `_incident`
-    statuses = {name: observe_stream(project, name) for name in names}
-    silent = [name for name in names if statuses[name].verdict.health.needs_second_look]
+    # The open incidents first: see `_incident`.
+    open_incidents = {name: open_recovery(project, name) for name in names}
+    statuses = _observe_all(project, names)
+    silent = [name for name in statuses if statuses[name].verdict.health.needs_second_look]
     if silent:
         clock.sleep(max(project.timings(name).second_look_seconds for name in silent))
-        statuses |= {name: observe_stream(project, name) for name in silent}
-    due = []
-    for name, status in statuses.items():
-        open_incident = open_incidents[name]
+        statuses |= _observe_all(project, silent)
+    due = [_due_recovery(project, statuses[name], open_incidents[name]) for name in statuses]
+    return [recovery for recovery in due if recovery is not None]
+
+
+def _observe_all(project: Project, names: Sequence[str]) -> dict[str, StreamStatus]:
+    statuses: dict[str, StreamStatus] = {}
+    for name in names:
+        try:
+            statuses[name] = observe_stream(project, name)
+        except TransientError:
+            raise
+        except Exception:
+            log.exception("%s cannot be observed", name)
+    return statuses
+
+
+def _due_recovery(
+    project: Project, status: StreamStatus, open_incident: Incident | None
+) -> DueRecovery | None:
+    try:
         record_tier_reached(project.store, status)
         incident = _incident(project, status, open_incident)
-        key = None if incident is None else run_key(incident, at=status.at)
-        if incident is not None and key is not None:
-            due.append(DueRecovery(incident=incident, run_key=key))
-    return due
+    except TransientError:
+        raise
+    except Exception:
+        log.exception("the recovery of %s cannot be decided", status.name)
+        return None
+    key = None if incident is None else run_key(incident, at=status.at)
+    if incident is None or key is None:
+        return None
+    return DueRecovery(incident=incident, run_key=key)
 
 
 def open_recovery(project: Project, stream: str) -> Incident | None:

@@ -80,8 +80,15 @@ class Project:
 
 
 @contextmanager
-def open_project(root: Path) -> Iterator[Project]:
-    """Read the declarations of a project and open its control store."""
-    config = ProjectConfig.load(root)
+def open_project(root: Path, *, tolerant: bool = False) -> Iterator[Project]:
+    """Read the declarations of a project and open its control store.
+
+    With `tolerant` a stream whose file has problems has the declaration that it was last started with; if it
+    was never started, it is left out. The problems are in `config.problems`.
+    """
+    config = ProjectConfig.load(root, tolerant=tolerant)
     with ControlStore.open(config.control_url) as store:
+        if config.broken:
+            last = {row.name: row.declaration for row in store.streams.all()}
+            config = config.with_last_declarations(last)
         yield Project(config, store)

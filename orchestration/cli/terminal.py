@@ -60,11 +60,13 @@ class Terminal:
         return ProjectConfig.load(self.root())
 
     @contextmanager
-    def open_project(self) -> "Iterator[Project]":
-        """Open the project with its control store."""
+    def open_project(self, *, tolerant: bool = False) -> "Iterator[Project]":
+        """Open the project with its control store; with `tolerant` mistakes in files of streams are only shown."""
         from holdfast.resources.project import open_project
 
-        with open_project(self.root()) as project:
+        with open_project(self.root(), tolerant=tolerant) as project:
+            for problem in project.config.problems:
+                self.err.print(f"{FAILED} {escape(str(problem))}", soft_wrap=True)
             yield project
 
     @contextmanager

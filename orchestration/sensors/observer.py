@@ -4,6 +4,7 @@ A stream may commit an epoch a second, and Dagster keeps each of these events fo
 reported at most every 15 min, a change of health or of tier at once.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,6 +23,8 @@ from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.sensors.recovery import TICK_SECONDS
 from holdfast.resources.control_store.records import RestoreRow, SnapshotRow, TierChange
 from holdfast.resources.project import Project
+
+log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 900.0
 SUMMED_EPOCHS = 1_000
@@ -188,21 +191,32 @@ def stream_observer(
     marks = Marks.parse(context.cursor)
     try:
         with projects.open() as project:
-            observations = [
-                _observe(project, name, marks) for name in sorted(project.config.streams)
-            ]
-            events = [event for observation in observations for event in observation.events()]
+            looked_at = [_report(project, name, marks) for name in sorted(project.config.streams)]
+            reports = [report for report in looked_at if report is not None]
+            events = [event for _, found in reports for event in found]
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
     return dg.SensorResult(
         asset_events=events,
         cursor=Marks(
-            streams={row.status.name: row.next_mark() for row in observations}
+            streams=marks.streams | {row.status.name: row.next_mark() for row, _ in reports}
         ).model_dump_json(),
         skip_reason=f"no run is needed: {len(events)} events reported"
         if events
         else "nothing has changed",
     )
+
+
+def _report(project: Project, name: str, marks: Marks) -> tuple[_Observation, list[Event]] | None:
+    """A stream with its events; an unexpected error is logged, so that the other streams are still reported."""
+    try:
+        observation = _observe(project, name, marks)
+        return observation, list(observation.events())
+    except TransientError:
+        raise
+    except Exception:
+        log.exception("%s cannot be observed", name)
+        return None
 
 
 def _observe(project: Project, name: str, marks: Marks) -> _Observation:

@@ -6,6 +6,7 @@ may be lost or repeated, and several daemons may evaluate them at once. They run
 recovery.
 """
 
+import logging
 from collections.abc import Callable
 
 import dagster as dg
@@ -20,6 +21,8 @@ from holdfast.orchestration.jobs.recovery import RecoverConfig, recover_stream
 from holdfast.orchestration.sensors.tier_review import DueSwitch, due_switches
 from holdfast.resources.control_store.records import DesiredState, JsonObject
 from holdfast.resources.project import Project
+
+log = logging.getLogger(__name__)
 
 # Dagster's daemon evaluates the sensors every 5 s, in any order. A sensor with an interval of 5 s is
 # skipped whenever its turn comes a moment earlier in the round than it did before.
@@ -78,6 +81,8 @@ def _request_runs(
     try:
         with projects.open() as project:
             due = requests(project)
+            for problem in project.config.problems:
+                log.warning("a stream keeps its last declaration: %s", problem)
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
     return dg.SensorResult(run_requests=due, skip_reason=None if due else otherwise)

@@ -5,15 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from holdfast.configs.project import ProjectConfig
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.ft_policies.timings import Timings
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import ReplicaState
-from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import EmbeddedS3
-from holdfast.resources.project import Project
+from holdfast.resources.project import Project, open_project
 from holdfast.resources.vault.vault import SnapshotVault
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.streams import (
@@ -69,11 +67,10 @@ class SimulatedProjects:
     def open(self) -> Iterator[SimulatedProject]:
         if self.failures:
             raise self.failures.pop(0)
-        config = ProjectConfig.load(self.root)
-        with ControlStore.open(config.control_url) as store:
+        with open_project(self.root, tolerant=True) as project:
             yield SimulatedProject(
-                config,
-                store,
+                project.config,
+                project.store,
                 self.objects,
                 self.object_store_serves,
                 timing_changes=self.timing_changes,

@@ -32,13 +32,14 @@ def status(
 ) -> None:
     """Show each stream: health, tier, epochs, lag, rate, state, last snapshot, replicas, changes."""
     term = terminal(ctx)
-    with term.open_project() as project:
+    with term.open_project(tolerant=True) as project:
         names = select_streams(project.config, [] if stream is None else [stream])
         if as_json:
             from holdfast.orchestration.cli.views.stream_facts import observe_facts
 
             facts = [observe_facts(project, name) for name in names]
-            term.json({"at": project.store.now(), "streams": facts})
+            problems = [str(problem) for problem in project.config.problems]
+            term.json({"at": project.store.now(), "streams": facts, "problems": problems})
         elif watch and term.out.is_terminal:
             _watch(project, names)
         else:
