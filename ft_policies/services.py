@@ -1,6 +1,9 @@
-"""When a process of a service that ended is started again."""
+"""When a process of a service that ended is started again, and which recovery goes first."""
 
 from dataclasses import dataclass
+
+RECOVERY_PRIORITY = 100
+DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +26,8 @@ class RestartPolicy:
     def pause(self, ends_in_a_row: int) -> float:
         doublings = min(ends_in_a_row - 1, 10)
         return min(self.first_pause_seconds * 2.0**doublings, self.longest_pause_seconds)
+
+
+def recovery_priority(objective_seconds: float) -> int:
+    """The place of a recovery in the queue of runs: the tighter the objective, the higher."""
+    return RECOVERY_PRIORITY + max(0, DAY_SECONDS - round(objective_seconds))

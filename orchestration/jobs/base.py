@@ -24,6 +24,8 @@ CAUSE_TAG = "holdfast/cause"
 INCIDENT_TAG = "holdfast/incident"
 MAX_RUNTIME_TAG = "dagster/max_runtime"
 PRIORITY_TAG = "dagster/priority"
+QUEUE_TAG = "holdfast/queue"  # `dagster.yaml` limits the runs that have it
+URGENT = 90
 CHECKING_SECONDS = 3600
 
 
@@ -109,8 +111,12 @@ def build_job(
 
 
 def playbook_tags(playbook: str, *, max_runtime_seconds: int, priority: int = 0) -> dict[str, str]:
-    """The tags of a job: its playbook, the longest time of a run, and its priority in the queue."""
+    """The tags of a job: its playbook, the longest time of a run, and its priority in the queue.
+
+    Recoveries and what they need (`URGENT`) wait for no other run; all others share a few places.
+    """
     return {
+        **({} if priority >= URGENT else {QUEUE_TAG: "limited"}),
         PLAYBOOK_TAG: playbook,
         MAX_RUNTIME_TAG: str(max_runtime_seconds),
         PRIORITY_TAG: str(priority),

@@ -13,9 +13,10 @@ import dagster as dg
 
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.services import recovery_priority
 from holdfast.observation.review import Reviewer
 from holdfast.orchestration.incidents import DueRecovery, due_recoveries
-from holdfast.orchestration.jobs.base import CAUSE_TAG, INCIDENT_TAG, STREAM_TAG
+from holdfast.orchestration.jobs.base import CAUSE_TAG, INCIDENT_TAG, PRIORITY_TAG, STREAM_TAG
 from holdfast.orchestration.jobs.lifecycle import SwitchConfig, ensure_object_store, switch_tier
 from holdfast.orchestration.jobs.recovery import RecoverConfig, recover_stream
 from holdfast.orchestration.sensors.tier_review import DueSwitch, due_switches
@@ -89,10 +90,17 @@ def _request_runs(
 
 
 def _recoveries(project: Project) -> list[dg.RunRequest]:
-    return [_recovery(due) for due in due_recoveries(project)]
+    """The recoveries that are due, the tightest objective first."""
+
+    def objective(due: DueRecovery) -> float:
+        return project.config.stream(due.incident.stream).objective.recovery_time
+
+    return [
+        _recovery(due, objective(due)) for due in sorted(due_recoveries(project), key=objective)
+    ]
 
 
-def _recovery(due: DueRecovery) -> dg.RunRequest:
+def _recovery(due: DueRecovery, objective_seconds: float) -> dg.RunRequest:
     incident = due.incident
     return dg.RunRequest(
         run_key=due.run_key,
@@ -103,6 +111,7 @@ def _recovery(due: DueRecovery) -> dg.RunRequest:
             STREAM_TAG: incident.stream,
             INCIDENT_TAG: incident.id,
             CAUSE_TAG: _cause(incident.detail),
+            PRIORITY_TAG: str(recovery_priority(objective_seconds)),
         },
     )
 

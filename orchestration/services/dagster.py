@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -36,7 +37,7 @@ INTERRUPTED = (
     "the run was interrupted: Dagster ended. A new run observes the stream and finishes the work"
 )
 SETTINGS = """\
-# Written by `holdfast up` because there was none. Edit it as needed: it is not overwritten.
+# Written by `holdfast up`. Edit it as needed: an edited file is not overwritten.
 telemetry:
   enabled: false
 nux:                       # do not ask for an e-mail address in the UI
@@ -49,7 +50,9 @@ run_queue:
   dequeue_interval_seconds: 1  # a recovery would wait for Dagster's default of 5
 concurrency:
   runs:
-    max_concurrent_runs: 4 # recoveries first: see the priorities of the runs
+    max_concurrent_runs: -1  # a recovery never waits for other runs
+    tag_concurrency_limits:  # of all others, this many run at once
+      - {key: holdfast/queue, value: limited, limit: 4}
 sensors:
   use_threads: true        # side by side: a slow sensor does not delay a recovery
 retention:                 # sensors tick every few seconds: drop skipped ticks early
@@ -58,6 +61,10 @@ retention:                 # sensors tick every few seconds: drop skipped ticks 
   schedule:
     purge_after_days: {skipped: 7, success: 30, failure: 30, started: 7}
 """
+# Settings that an older version wrote, and that were not edited since.
+REPLACED_SETTINGS = {
+    "57972c2bba2bfc58a043ba74d9a56d8c63c936a6262f5e2264c8e906398f28d2",
+}
 
 WORKSPACE = """\
 load_from:
@@ -242,9 +249,12 @@ class DagsterServer:
 
 
 def prepare_home(folder: Path) -> None:
-    """Create the folder that Dagster works in, with settings for a supervisor; existing ones stay."""
+    """Create the folder that Dagster works in, with settings for a supervisor; edited ones stay."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write_once(folder / "dagster.yaml", SETTINGS)
+    settings = folder / "dagster.yaml"
+    if settings.exists() and sha256(settings.read_bytes()).hexdigest() in REPLACED_SETTINGS:
+        settings.unlink()
+    _write_once(settings, SETTINGS)
 
 
 def find_workspace(root: Path, folder: Path) -> Path:

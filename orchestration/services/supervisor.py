@@ -60,6 +60,7 @@ class Member:
         self._name, self._start = name, start
         self._policy, self._clock = policy, clock
         self._launches = self._ends_in_a_row = 0
+        self._due_at: float | None = None
         self._launch()
 
     def keep_running(self) -> None:
@@ -84,7 +85,7 @@ class Member:
         self._due_at = self._clock.monotonic() + pause
 
     def _launch(self) -> None:
-        self._due_at: float | None = None
+        self._due_at = None
         self._launches += 1
         self._launched_at = self._clock.monotonic()
         self._process = self._start()

@@ -7,6 +7,7 @@ import argparse
 import html
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 import uvicorn
@@ -80,7 +81,7 @@ class Guard:
         return answer
 
 
-def build_app(context: IWorkspaceProcessContext, rules: AccessRules, *, port: int) -> ASGIApp:
+def build_app(context: IWorkspaceProcessContext[Any], rules: AccessRules, *, port: int) -> ASGIApp:
     """The whole server. Browsers share cookies among the ports of a host, so the cookie's name has the port."""
     app = create_app_from_workspace_process_context(context, "", _POLL_MILLISECONDS)
     return Guard(app, rules, cookie=f"holdfast_{port}")

@@ -12,6 +12,7 @@ from holdfast.assets.project_resource import LocalProject
 from holdfast.configs.project import ProjectConfig
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.schedules import durable_snapshots
+from holdfast.orchestration.services.dagster import prepare_home
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.streams import a_primary, a_wanted_stream
 from tests.fakes.projects import SimulatedProjects, simulated_projects
@@ -113,6 +114,24 @@ def test_recoveries_go_first(definitions: dg.Definitions) -> None:
     jobs = ("recover_stream", "ensure_object_store", "start_stream", "snapshot_stream", "audit")
     tags = [definitions.resolve_job_def(name).tags for name in jobs]
     assert [int(one["dagster/priority"]) for one in tags] == [100, 90, 50, 0, 0]
+
+
+def test_all_runs_but_recoveries_share_a_few_places(
+    definitions: dg.Definitions, tmp_path: Path
+) -> None:
+    prepare_home(tmp_path)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        queue = instance.get_concurrency_config().run_queue_config
+    assert queue is not None
+    assert queue.max_concurrent_runs == -1
+    [limit] = queue.tag_concurrency_limits
+    limited = {
+        job.name
+        for job in definitions.resolve_all_job_defs()
+        if job.tags.get(limit["key"]) == limit["value"]
+    }
+    jobs = {job.name for job in definitions.resolve_all_job_defs() if "__ASSET" not in job.name}
+    assert jobs - limited == {"recover_stream", "ensure_object_store"}
 
 
 def test_a_project_without_streams_loads(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import RECOVERY
+from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recovery_sensor import incidents, requested, tick
 from tests.builders.streams import CLICKS, a_dead_primary, a_primary, a_wanted_stream
 from tests.fakes.projects import SimulatedProjects, simulated_projects
@@ -64,6 +65,17 @@ def test_each_failed_stream_gets_a_run_of_its_own(tmp_path: Path) -> None:
         a_dead_primary(project, "b1", "beta")
     streams = [one.tags["holdfast/stream"] for one in tick(projects).run_requests or []]
     assert streams == ["alpha", "beta"]
+
+
+def test_the_stream_with_the_tightest_objective_is_recovered_first(tmp_path: Path) -> None:
+    tight = stream_yaml(name="beta", objective={"recovery_time": "2s"})
+    projects = SimulatedProjects(a_project(tmp_path, alpha=stream_yaml(name="alpha"), beta=tight))
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+        a_dead_primary(project, "b1", "beta")
+    first, second = tick(projects).run_requests or []
+    assert first.tags["holdfast/stream"] == "beta"
+    assert int(first.tags["dagster/priority"]) > int(second.tags["dagster/priority"]) >= 100
 
 
 def test_streams_that_are_well_or_that_nobody_wants_are_left_alone(

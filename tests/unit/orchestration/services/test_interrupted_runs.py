@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from holdfast.orchestration.services.dagster import fail_interrupted_runs, prepare_home
+from holdfast.orchestration.services.dagster import SETTINGS, fail_interrupted_runs, prepare_home
 
 STATUS = dg.DagsterRunStatus
 
@@ -32,3 +32,26 @@ def test_runs_that_were_at_work_have_failed_and_those_that_are_to_come_still_are
             run and run.status for run in map(instance.get_run_by_id, (r.run_id for r in runs))
         ]
     assert after == [STATUS.FAILURE] * 3 + [STATUS.NOT_STARTED, STATUS.SUCCESS]
+
+
+def test_settings_are_the_operator_s_once_they_are_edited(tmp_path: Path) -> None:
+    prepare_home(tmp_path)
+    settings = tmp_path / "dagster.yaml"
+    settings.write_text("telemetry: {enabled: false}\n")
+
+    prepare_home(tmp_path)
+
+    assert settings.read_text() == "telemetry: {enabled: false}\n"
+
+
+def test_settings_of_an_older_version_are_replaced_unless_they_were_edited(tmp_path: Path) -> None:
+    settings = tmp_path / "dagster.yaml"
+    old = (Path(__file__).parent / "old_dagster.yaml").read_text()
+    settings.write_text(old)
+    prepare_home(tmp_path)
+    replaced = settings.read_text()
+    settings.write_text(f"{old}# ours\n")
+    prepare_home(tmp_path)
+
+    assert replaced == SETTINGS != old
+    assert settings.read_text() == f"{old}# ours\n"
