@@ -31,6 +31,7 @@ DURATION_LABELS = {
     SampleName.WIRE_RECEIVE_SECONDS: "wire",
     SampleName.WIRE_SEND_SECONDS: "send",
     SampleName.REPLAY_SECONDS: "replay",
+    SampleName.FIRST_COMMIT_SECONDS: "first commit",
 }
 
 Build: TypeAlias = "Callable[[Project, str, str], StreamPlaybook[Any, Any]]"
