@@ -144,9 +144,16 @@ def due_recoveries(project: Project) -> list[DueRecovery]:
         record_tier_reached(project.store, status)
         incident = _incident(project, status, open_incident)
         key = None if incident is None else run_key(incident, at=status.at)
+        if incident is not None and _is_given_up(incident, status):
+            continue
         if incident is not None and key is not None:
             due.append(DueRecovery(incident=incident, run_key=key))
     return due
+
+
+def _is_given_up(incident: Incident, status: StreamStatus) -> bool:
+    """Whether a run has given the stream up and alerted: only an operator can help, the incident stays open."""
+    return status.verdict.health is Health.FAILED and incident.attempts > 0
 
 
 def open_recovery(project: Project, stream: str) -> Incident | None:

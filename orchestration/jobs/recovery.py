@@ -25,7 +25,6 @@ from holdfast.orchestration.jobs.base import (
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import (
-    DesiredState,
     Incident,
     IncidentState,
     IncidentSubject,
@@ -263,12 +262,6 @@ def _run_recover(context: dg.OpExecutionContext, recover: Recover) -> dict[str, 
     except ClaimLostError as lost:
         context.log.warning("%s", lost)
         return {}
-    except PermanentError as error:
-        store = recover.project.store
-        row = store.streams.get(recover.stream)
-        if row is not None and row.desired is DesiredState.STOPPED:  # given up
-            store.incidents.close(incident.id, str(error))
-        raise
 
 
 def _close(project: Project, incident: Incident) -> dict[str, Any]:
