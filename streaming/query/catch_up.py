@@ -1,4 +1,4 @@
-"""The time from the start of a query, or the opening of its gate, until it has caught up and committed anew."""
+"""The time from the start of a query, or the opening of its gate, until it has caught up and commits again."""
 
 import logging
 from collections.abc import Callable

@@ -59,7 +59,7 @@ class Processor:
         return self._catch_up is not None and self._catch_up.has_committed
 
     def poll_commit(self) -> int | None:
-        """The first epoch that this primary has committed anew, in the one call after it was committed."""
+        """The first epoch that this primary has committed since then, in the one call after it was committed."""
         query, catch_up = self.queries.current, self._catch_up
         if query is None or catch_up is None or self.state is not Processing.CAUGHT_UP:
             return None
