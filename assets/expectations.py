@@ -4,7 +4,9 @@ Great Expectations imports Spark, which takes seconds: it is imported when a sui
 sensors do not wait for it.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -14,10 +16,34 @@ if TYPE_CHECKING:
     from great_expectations import ExpectationSuite
 
 
+@contextmanager
+def safe_imports() -> Iterator[None]:
+    """Let Great Expectations be imported in a process without a main file, as Dagster's runs are.
+
+    It imports Spark Connect, which takes such a process for a doctest and exits with code 0 if it lacks a package.
+    """
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None or hasattr(main, "__file__"):
+        yield
+        return
+    main.__file__ = __file__
+    try:
+        yield
+    finally:
+        del main.__file__
+
+
+def import_expectations() -> None:
+    """Import Great Expectations; call it before a function of the user's that builds a suite."""
+    with safe_imports():
+        import great_expectations.expectations  # noqa: F401
+
+
 def validate(
     frame: "pd.DataFrame", suite: "ExpectationSuite", *, about: Mapping[str, int] | None = None
 ) -> dg.AssetCheckResult:
     """Run a suite on a frame; the worst failed expectation sets the severity."""
+    import_expectations()
     import great_expectations as gx
     from great_expectations.expectations.metadata_types import FailureSeverity
 

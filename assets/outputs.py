@@ -3,7 +3,7 @@
 import dagster as dg
 
 from holdfast.assets import dead_letters
-from holdfast.assets.expectations import validate
+from holdfast.assets.expectations import import_expectations, validate
 from holdfast.assets.keys import output_key, stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.references import load
@@ -73,6 +73,7 @@ def _expectations(name: str, suite: str) -> dg.AssetChecksDefinition:
                 return dg.AssetCheckResult(passed=True, description="no output yet")
             newest = newest_rows(table, at_least=VALIDATED_ROWS)
             about = {"files_validated": newest.files, "files_in_all": newest.files_in_all}
+            import_expectations()
             return validate(newest.frame, load(suite)(), about=about)
 
     return expectations

@@ -33,6 +33,7 @@ class Health(StrEnum):
     SILENT = "silent"
     DISPUTED = "disputed"
     STUCK = "stuck"
+    FAILED = "failed"
 
     @property
     def failed(self) -> bool:
@@ -45,7 +46,17 @@ class Health(StrEnum):
         return self in (Health.SILENT, Health.DISPUTED)
 
 
-_FAILED = frozenset({Health.MISSING, Health.DEAD, Health.SILENT, Health.DISPUTED, Health.STUCK})
+_FAILED = frozenset(
+    {
+        Health.MISSING,
+        Health.DEAD,
+        Health.SILENT,
+        Health.DISPUTED,
+        Health.STUCK,
+        Health.FAILED,
+    }
+)
+FAILURES_BEFORE_GIVING_UP = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +110,24 @@ class HealthPolicy:
 
     timings: Timings
 
-    def judge(self, *, wanted: bool, primary: PrimaryFacts | None) -> HealthVerdict:
-        """Judge the stream.
+    def judge(
+        self,
+        *,
+        wanted: bool,
+        primary: PrimaryFacts | None,
+        failures_in_a_row: int = 0,
+        last_failure: str = "",
+    ) -> HealthVerdict:
+        """Judge the stream; one whose primaries failed too often in a row is given up.
 
         Each primary that was given up at the same epoch doubles the time that the next one gets: the
         input of an epoch is decided once, so a slow epoch is slow for every primary.
         """
         if primary is None:
+            if wanted and failures_in_a_row >= FAILURES_BEFORE_GIVING_UP:
+                return HealthVerdict(
+                    Health.FAILED, f"{failures_in_a_row} replicas failed in a row: {last_failure}"
+                )
             if wanted:
                 return HealthVerdict(Health.MISSING, "the stream should run and has no primary")
             return HealthVerdict(Health.STOPPED, "stopped by request")

@@ -26,8 +26,10 @@ STEPS = {
     SampleName.WIRE_RECEIVE_SECONDS: RecoveryStep.WIRE_RECEIVE,
     SampleName.WIRE_SEND_SECONDS: RecoveryStep.WIRE_SEND,
     SampleName.REPLAY_SECONDS: RecoveryStep.REPLAY,
+    SampleName.FIRST_COMMIT_SECONDS: RecoveryStep.FIRST_COMMIT,
 }
 STEP_SAMPLES = (
+    SampleName.COMMIT_PAUSE_SECONDS,
     SampleName.REHEARSE_SECONDS,
     SampleName.DETECT_SECONDS,
     SampleName.RECOVERY_SECONDS,
@@ -43,9 +45,10 @@ _LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """A whole recovery, from the last heartbeat of the primary until the stream had caught up, at `at`.
+    """A whole recovery, from the last heartbeat of the primary until the first new commit, at `at`.
 
-    `seconds` is 0 if the other replica was already sending. `cold`: a new driver was launched.
+    If the other replica was already sending, `seconds` is the longest pause between two commits meanwhile.
+    `cold`: a new driver was launched.
     """
 
     seconds: float
@@ -97,27 +100,37 @@ class StepHistory:
             for primary, seconds in self._losses
         )
         detect = add_promises(warm + cold, self._timings)
+        pauses = tuple(
+            Observation(seconds=sample.value, readiness=Readiness.SENDING, at=sample.at)
+            for sample in self._samples
+            if sample.name == SampleName.COMMIT_PAUSE_SECONDS
+        )
+        observations[RecoveryStep.FIRST_COMMIT] += pauses
         return {RecoveryStep.DETECT: detect, **observations}
 
     def recoveries(self) -> tuple[Recovery, ...]:
         """Takeovers by secondaries, and new drivers in place of lost ones, oldest first."""
         taken_over = list(self._takeovers())
-        caught_up_at = {
-            sample.replica: sample.at
-            for sample in reversed(self._samples)
-            if sample.name == SampleName.REPLAY_SECONDS
-        }
+        back_at = self._first(SampleName.REPLAY_SECONDS) | self._first(
+            SampleName.FIRST_COMMIT_SECONDS
+        )
         launched = [
             Recovery(
-                seconds=caught_up_at[primary.replica] - primary.registered_at + lost_seconds,
+                seconds=back_at[primary.replica] - primary.registered_at + lost_seconds,
                 detect_seconds=lost_seconds,
                 cold=True,
-                at=caught_up_at[primary.replica],
+                at=back_at[primary.replica],
             )
             for primary, lost_seconds in self._losses
-            if primary.replica in caught_up_at
+            if primary.replica in back_at
         ]
         return tuple(sorted(taken_over + launched, key=lambda recovery: recovery.at))
+
+    def _first(self, name: SampleName) -> dict[str, float]:
+        """When each replica wrote its first sample of this name."""
+        return {
+            sample.replica: sample.at for sample in reversed(self._samples) if sample.name == name
+        }
 
     def fastest_replay(self) -> float:
         """The highest rate of a replay in rows per second; 0 without replays."""
@@ -150,11 +163,15 @@ class StepHistory:
         if sample.replica in self._cold:
             return Readiness.COLD
         takeovers = self._taken_over[sample.replica]
-        if not any(started_at <= sample.at <= ended_at for started_at, ended_at in takeovers):
+        began_at = [began for began, ended_at in takeovers if began <= sample.at <= ended_at]
+        if not began_at:
             return Readiness.BESIDE
-        is_replay = sample.name == SampleName.REPLAY_SECONDS
-        processed = is_replay and self._first_replay[sample.replica] < sample.at
-        return Readiness.RUNNING if processed else Readiness.WARM
+        replayed_at = self._first_replay.get(sample.replica, sample.at)
+        processed = {
+            SampleName.REPLAY_SECONDS: replayed_at < sample.at,
+            SampleName.FIRST_COMMIT_SECONDS: replayed_at < began_at[0],
+        }
+        return Readiness.RUNNING if processed.get(SampleName(sample.name)) else Readiness.WARM
 
     def _takeovers(self) -> Iterator[Recovery]:
         """Takeovers by secondaries, each with the last detection that the same replica wrote before it.

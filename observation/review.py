@@ -83,12 +83,14 @@ class Reviewer:
         price_lists = {stream.prices: stream for stream in declared.values()}.values()
         billed = any(project.prices(stream).started_hours for stream in price_lists)
         secondaries = project.store.replicas.live_since(Slot.SECONDARY) if billed else {}
+        changed_at = project.store.tiers.changed_at()
         return [
             _stream_inputs(
                 declared[row.name],
                 row,
                 last.get(row.name),
                 measured[row.name],
+                changed_at=changed_at.get(row.name, 0.0),
                 fit=self._fit(project.store.url, measured[row.name]),
                 secondary_since=secondaries.get(row.name, nan),
             )
@@ -152,6 +154,7 @@ def _stream_inputs(
     last: DecisionRow | None,
     measured: StreamMeasurements,
     *,
+    changed_at: float,
     fit: Fit,
     secondary_since: float,
 ) -> StreamInputs:
@@ -166,7 +169,8 @@ def _stream_inputs(
         allowed=[declared.objection_to(tier) is None for tier in TIERS],
         current=row.tier,
         current_interval=pairs.index(present),
-        since_change=measured.at - max(row.changed_at, _intervals_changed_at(last, row)),
+        since_change=measured.at
+        - max(row.changed_at, changed_at, _intervals_changed_at(last, row)),
         recent_misses=_count_misses(declared, measured),
         secondary_since=secondary_since,
         fit=fit,

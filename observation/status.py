@@ -4,8 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from holdfast.ft_policies.health import HealthPolicy, HealthVerdict, PrimaryFacts, SecondaryFacts
-from holdfast.ft_policies.playbooks.recover.decide import FAILURES_BEFORE_GIVING_UP, next_step
+from holdfast.ft_policies.health import (
+    FAILURES_BEFORE_GIVING_UP,
+    HealthPolicy,
+    HealthVerdict,
+    PrimaryFacts,
+    SecondaryFacts,
+)
+from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.migration import (
     MOST_BEHIND,
     REPLAY_SHARE,
@@ -195,6 +201,7 @@ def observe_stream(
     at = store.now()
     wanted = as_wanted or (row is not None and row.desired is DesiredState.RUNNING)
     since = 0.0 if row is None else row.changed_at
+    failures = 0 if as_wanted or secondary is not None else _failures(primaries, since=since)
     verdict = None if secondary is None else _judge_secondary(policy, store, secondary, at)
     committed, migration = store.ledger.last(name), store.migrations.open(name)
     return StreamStatus(
@@ -209,6 +216,8 @@ def observe_stream(
                 _primary_facts(primary, primaries, lease, at),
                 input_away=_is_input_away(store, primary, at),
             ),
+            failures_in_a_row=failures,
+            last_failure=primaries[0].reason if primaries else "",
         ),
         primary=primary,
         last_primary=primaries[0] if primaries else None,
@@ -222,7 +231,7 @@ def observe_stream(
         committed=committed,
         failures_in_a_row=_failures(primaries, since=since),
         secondary_failures_in_a_row=_secondary_failures(
-            secondaries, since=max(since, secondaries_since)
+            secondaries, since=max(since, secondaries_since, _tier_changed_at(store, name))
         ),
         rollout=_rollout(row, migration),
         migration=None
@@ -236,6 +245,10 @@ def observe_stream(
             replicas=replicas,
         ),
     )
+
+
+def _tier_changed_at(store: ControlStore, stream: str) -> float:
+    return max((change.at for change in store.tiers.history(stream, limit=1)), default=0.0)
 
 
 def _rollout(row: StreamRow | None, under_way: Migration | None) -> int:
@@ -335,7 +348,7 @@ def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
     """Count the primaries that failed in a row at the same epoch.
 
     Progress in between makes it another failure; a changed declaration or a start by the operator
-    resets the count.
+    resets the count, a change of the tier does not.
     """
     ended = _ended(primaries, since)
 

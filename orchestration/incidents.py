@@ -184,9 +184,14 @@ def _due_recovery(
         log.exception("the recovery of %s cannot be decided", status.name)
         return None
     key = None if incident is None else run_key(incident, at=status.at)
-    if incident is None or key is None:
+    if incident is None or key is None or _is_given_up(incident, status):
         return None
     return DueRecovery(incident=incident, run_key=key)
+
+
+def _is_given_up(incident: Incident, status: StreamStatus) -> bool:
+    """Whether a run has given the stream up and alerted: only an operator can help, the incident stays open."""
+    return status.verdict.health is Health.FAILED and incident.attempts > 0
 
 
 def open_recovery(project: Project, stream: str) -> Incident | None:

@@ -86,7 +86,7 @@ def measure_steps(project: Project, stream: str) -> Steps:
 
 
 def measure_recovery_seconds(project: Project, stream: str, *, since_at: float) -> float:
-    """Seconds from the last heartbeat until the stream had caught up, as the stream measured it."""
+    """Seconds from the last heartbeat until the first new commit, as the stream measured it."""
     measured = measure(project.store, [project.config.stream(stream)])[stream]
     return next(
         (recovery.seconds for recovery in measured.recoveries if recovery.at >= since_at), nan

@@ -39,6 +39,8 @@ class Readiness(IntEnum):
     """A secondary that took over, and had rehearsed."""
     RUNNING = 3
     """A secondary that took over, and was processing."""
+    SENDING = 4
+    """A secondary that took over, and was sending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

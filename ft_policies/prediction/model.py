@@ -32,7 +32,9 @@ from holdfast.ft_policies.tiers import SECONDARY, Tier
 LEAST_CAPACITY = 1e-9  # rows a second: a capacity that was not measured limits nothing
 SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
 READINESS = {
-    tier: Readiness.RUNNING
+    tier: Readiness.SENDING
+    if SECONDARY[tier].send
+    else Readiness.RUNNING
     if SECONDARY[tier].process
     else Readiness.WARM
     if SECONDARY[tier].deploy
@@ -56,6 +58,8 @@ class StepTimings:
         the writing of one represents the reading, as in the thesis.
         """
         history = self.steps.get(step, ())
+        if wanted is Readiness.SENDING:  # it commits all the time: a new query shows nothing of it
+            history = [timing for timing in history if timing.readiness >= Readiness.RUNNING]
         best = max(
             (observation.readiness for observation in history if observation.readiness <= wanted),
             default=None,
@@ -113,6 +117,7 @@ class Bounds:
     largest: FloatArray
     beyond: FloatArray
     unsure: FloatArray
+    samples: FloatArray
 
     @classmethod
     def of(cls, lines: Sequence[Sequence[Line]]) -> "Bounds":
@@ -136,17 +141,24 @@ class Bounds:
         )
 
     def steps(
-        self, *, bytes_to_read: FloatLike, rows: FloatLike, row_seconds: FloatLike
+        self,
+        *,
+        bytes_to_read: FloatLike,
+        rows: FloatLike,
+        row_seconds: FloatLike,
+        epoch_seconds: FloatLike = 0.0,
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
         Each row beyond the largest measured replay adds at most `row_seconds`, the time that a driver
         needs for a row at full speed: the few measured replays are mostly the cost of their first
-        epochs, and say little about a single row.
+        epochs, and say little about a single row. A first commit that was never measured takes an epoch.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
         bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
         bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
+        measured = self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] > 0
+        bounds["first_commit"] = np.where(measured, bounds["first_commit"], epoch_seconds)
         return StepSeconds(**bounds)
 
     def _sized(
@@ -266,10 +278,17 @@ class RecoveryModel:
     def lines(self, timings: StepTimings) -> list[list[Line]]:
         """The lines by tier, then by step."""
         lines = {
-            readiness: [self.estimator.line(timings.of(step, readiness)) for step in STEPS]
+            readiness: [self._line(timings, step, readiness) for step in STEPS]
             for readiness in set(READINESS.values())
         }
         return [lines[READINESS[tier]] for tier in TIERS]
+
+    def _line(self, timings: StepTimings, step: RecoveryStep, readiness: Readiness) -> Line:
+        """The line of a step; a first commit that was never measured is bounded by the load: see `Bounds.steps`."""
+        history = timings.of(step, readiness)
+        if step is RecoveryStep.FIRST_COMMIT and not history:
+            return Line(base=0.0, samples=0)
+        return self.estimator.line(history)
 
     def seconds(
         self, bounds: Bounds, load: Load, ages: StateAges, *, precise: BoolLike = True
@@ -281,7 +300,12 @@ class RecoveryModel:
         state = np.asarray(load.state_bytes)[..., np.newaxis]
         capacity = np.asarray(load.capacity_rows_per_second, dtype=np.float64)[..., np.newaxis]
         return self.seconds_for(
-            bounds, bytes_to_read=state, rows=rows, capacity=capacity, precise=precise
+            bounds,
+            bytes_to_read=state,
+            rows=rows,
+            capacity=capacity,
+            precise=precise,
+            epoch_seconds=np.asarray(load.epoch_seconds, dtype=np.float64)[..., np.newaxis],
         )
 
     def seconds_for(
@@ -292,10 +316,15 @@ class RecoveryModel:
         rows: FloatLike,
         capacity: FloatLike,
         precise: BoolLike = True,
+        epoch_seconds: FloatLike = 0.0,
     ) -> tuple[StepSeconds, FloatArray]:
         """The same for known amounts to read and to replay; all (..., tiers)."""
-        row_seconds = 1.0 / np.maximum(capacity, LEAST_CAPACITY)
-        steps = bounds.steps(bytes_to_read=bytes_to_read, rows=rows, row_seconds=row_seconds)
+        steps = bounds.steps(
+            bytes_to_read=bytes_to_read,
+            rows=rows,
+            row_seconds=1.0 / np.maximum(capacity, LEAST_CAPACITY),
+            epoch_seconds=epoch_seconds,
+        )
         paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
         steps = bounds.share_delay(steps, paid, self.correlation)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)

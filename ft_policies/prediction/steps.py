@@ -2,7 +2,7 @@
 
 Everything works on NumPy arrays whose last axis is the tier, in the order of `TIERS`; the leading axes
 are the caller's: none, intervals, streams, or both. So the live review and the simulator share one formula.
-A recovery ends when the stream has caught up with all epochs that were decided before the takeover.
+A recovery ends with the first new committed epoch.
 """
 
 from dataclasses import dataclass
@@ -33,12 +33,18 @@ class RecoveryStep(StrEnum):
     WIRE_RECEIVE = "wire_receive"
     WIRE_SEND = "wire_send"
     REPLAY = "replay"
+    FIRST_COMMIT = "first_commit"
 
 
 STEPS: tuple[RecoveryStep, ...] = tuple(RecoveryStep)
-_STANDBY = {RecoveryStep.DETECT, RecoveryStep.WIRE_SEND, RecoveryStep.REPLAY}
+_STANDBY = {
+    RecoveryStep.DETECT,
+    RecoveryStep.WIRE_SEND,
+    RecoveryStep.REPLAY,
+    RecoveryStep.FIRST_COMMIT,
+}
 _STEPS_OF: dict[Tier, set[RecoveryStep]] = {
-    Tier.ACTIVE_REPLICATION: set(),  # the other replica sends already
+    Tier.ACTIVE_REPLICATION: {RecoveryStep.FIRST_COMMIT},  # the other replica sends already
     Tier.ACTIVE_STANDBY: _STANDBY,
     Tier.PASSIVE_STANDBY_HOT: _STANDBY,
     Tier.PASSIVE_STANDBY_COLD: _STANDBY | {RecoveryStep.WIRE_RECEIVE},
@@ -60,6 +66,7 @@ class StepSeconds:
     wire_receive: FloatLike
     wire_send: FloatLike
     replay: FloatLike
+    first_commit: FloatLike = 0.0
 
     def of_tiers(self, *, precise: BoolLike = True, count_detection: bool = True) -> FloatArray:
         """The seconds that count in each tier, (..., tiers, steps); 0 where it has no such step."""
@@ -97,6 +104,7 @@ def _charged(
         np.where(waits_for_input, receive, 0.0),
         np.where(waits_for_input, 0.0, send),
         np.where(replays, steps.replay, 0.0),
+        _where(RecoveryStep.FIRST_COMMIT, steps.first_commit),
     )
 
 

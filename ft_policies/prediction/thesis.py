@@ -47,7 +47,7 @@ class ThesisModel:
             wire_send=longest[RecoveryStep.WIRE_SEND].base,
             replay=_by_tier(_replay_seconds(rows_since_snapshot, load.rows_per_second)),
         )
-        unneeded = {RecoveryStep.REPLAY} | (
+        unneeded = {RecoveryStep.REPLAY, RecoveryStep.FIRST_COMMIT} | (
             set() if self.count_detection else {RecoveryStep.DETECT}
         )
         missing = tuple(

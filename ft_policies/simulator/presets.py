@@ -76,6 +76,7 @@ def _usual_bounds() -> Bounds:
         RecoveryStep.WIRE_RECEIVE: (0.0, 0.0, 0.0, 2.5, 3.0, 6.0),
         RecoveryStep.WIRE_SEND: (0.25,) * len(TIERS),
         RecoveryStep.REPLAY: (0.0, 1.0, 3.5, 4.5, 4.5, 15.0),
+        RecoveryStep.FIRST_COMMIT: (0.0,) * len(TIERS),  # in the replay
     }
     per_size = {RecoveryStep.READ_SNAPSHOT: 1.5e-8, RecoveryStep.REPLAY: 5e-5}
     slope = np.array([[per_size.get(step, 0.0) for step in STEPS]] * len(TIERS))
@@ -87,6 +88,7 @@ def _usual_bounds() -> Bounds:
         largest=np.full_like(slope, np.inf),
         beyond=none,
         unsure=none,
+        samples=np.ones_like(slope),
     )
 
 
@@ -179,7 +181,7 @@ def thesis_recoveries(step_timings: StepTimings, *, count_detection: bool) -> Th
 
 
 def _complete_bounds(measured: Bounds) -> Bounds:
-    usual, is_measured = _usual_bounds(), np.isfinite(measured.base)
+    usual, is_measured = _usual_bounds(), measured.samples > 0
     return Bounds(
         **{
             bound.name: np.where(

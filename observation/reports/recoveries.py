@@ -107,7 +107,7 @@ def compare_recoveries(
     *,
     capacity: float,
 ) -> list[RecoveryComparison]:
-    """Compare each recovery that can be predicted; `active_replication` has nothing to recover."""
+    """Compare each recovery that can be predicted; in `active_replication` only a pause is measured."""
     predicted = [
         _compare(
             recovery, _measured_before(recovery.lost_at, step_timings, promised), model, capacity

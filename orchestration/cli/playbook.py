@@ -31,6 +31,7 @@ DURATION_LABELS = {
     SampleName.WIRE_RECEIVE_SECONDS: "wire",
     SampleName.WIRE_SEND_SECONDS: "send",
     SampleName.REPLAY_SECONDS: "replay",
+    SampleName.FIRST_COMMIT_SECONDS: "first commit",
 }
 
 Build: TypeAlias = "Callable[[Project, str, str], StreamPlaybook[Any, Any]]"
@@ -225,12 +226,17 @@ def step_line(stream: str, step: Mapping[str, Any]) -> str:
     parts += [str(result[name]) for name in ("replica", "ended") if result.get(name)]
     about = f" [dim]({escape(', '.join(parts))})[/dim]" if parts else ""
     name = f"{step['step']} {step.get('turn') or fmt.turn(result)}".rstrip()
-    return f"{DONE} {escape(stream)}  {name} {fmt.seconds(step['seconds'])}{about}"
+    line = f"{escape(stream)}  {name} {fmt.seconds(step['seconds'])}{about}"
+    if failure := step.get("failed"):
+        return f"{FAILED} {line}: {escape(failure)}"
+    return f"{DONE} {line}"
 
 
 def step_facts(done: "StepDone[Any]") -> dict[str, Any]:
     """A finished step as JSON fields."""
     facts = {"step": done.name, "seconds": done.seconds, "found": done.result.as_dict()}
+    if done.result.failure:
+        facts["failed"] = done.result.failure
     turn = fmt.turn(step_fields(done.step))
     return {**facts, "turn": turn} if turn else facts
 

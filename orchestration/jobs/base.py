@@ -135,7 +135,12 @@ def report(context: Context, playbook: AnyPlaybook) -> list[StepDone[Any]]:
         finished.append(done)
         name = title(done.step)
         result = {key: _to_metadata(value) for key, value in done.result.as_dict().items()}
-        context.log.info("%s: %.2f s %s", name, done.seconds, result or "")
+        failure = done.result.failure
+        if failure:
+            result["failed"] = failure
+            context.log.error("✘ %s: %.2f s: %s", name, done.seconds, failure)
+        else:
+            context.log.info("%s: %.2f s %s", name, done.seconds, result or "")
         context.log_event(
             dg.AssetObservation(
                 stream_key(playbook.stream),
@@ -161,11 +166,10 @@ def timeline_table(steps: Iterable[StepDone[Any]]) -> dg.TableMetadataValue:
     rows = [
         dg.TableRecord(
             {
-                "step": title(done.step),
+                "step": f"✘ {title(done.step)}" if done.result.failure else title(done.step),
                 "seconds": round(done.seconds, 3),
-                "found": ", ".join(
-                    f"{name}={value}" for name, value in done.result.as_dict().items()
-                ),
+                "found": done.result.failure
+                or ", ".join(f"{name}={value}" for name, value in done.result.as_dict().items()),
             }
         )
         for done in steps

@@ -25,7 +25,6 @@ from holdfast.orchestration.jobs.base import (
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import (
-    DesiredState,
     Incident,
     IncidentState,
     IncidentSubject,
@@ -87,7 +86,7 @@ class Claim:
 class RecoveryOutcome:
     """How long a recovery took, counted from the last sign of life.
 
-    `recovery_seconds` ends when the stream had caught up; it is `None` if the stream never stopped.
+    `recovery_seconds` ends with the first new committed epoch; it is `None` if the stream never stopped.
     `redundancy_seconds` ends when the tier was covered again, or the secondary was back and paused.
     `primary_steps` are the steps that the primary measured, `done` those of playbooks.
     """
@@ -138,8 +137,8 @@ def outcome_of(project: Project, incident: Incident) -> RecoveryOutcome:
     look = seen.secondary_view()
     recovery = _measured_seconds(project, incident, lost_at)
     if recovery is None and incident.subject is IncidentSubject.PRIMARY:
-        caught_up_at = _caught_up_at(done)
-        recovery = until_now if caught_up_at is None else caught_up_at - lost_at
+        back_at = _first_commit_at(project, incident, lost_at) or _caught_up_at(done)
+        recovery = until_now if back_at is None else back_at - lost_at
     return RecoveryOutcome(
         detect_seconds=detect,
         recovery_seconds=recovery,
@@ -156,10 +155,7 @@ def outcome_of(project: Project, incident: Incident) -> RecoveryOutcome:
 
 
 def _lost_at(incident: Incident, detect_seconds: float) -> float:
-    """The time of the last sign of life; a replica that took over reports once it has caught up.
-
-    A replica that was sending all the time reports zero.
-    """
+    """The time of the last sign of life; a replica that took over reports with its first new commit."""
     reported = float(incident.detail.get(SampleName.RECOVERY_SECONDS) or 0.0)
     return incident.opened_at - max(detect_seconds, reported)
 
@@ -221,8 +217,17 @@ def _done_steps(project: Project, incident: Incident) -> list[JournalLine]:
     ]
 
 
+def _first_commit_at(project: Project, incident: Incident, lost_at: float) -> float | None:
+    """When an epoch that the ledger did not have before the loss was committed by another primary."""
+    ledger, before = project.store.ledger, project.store.ledger.last_up_to(incident.stream, lost_at)
+    entry = ledger.first_after(
+        incident.stream, -1 if before is None else before.epoch, not_by=incident.replica or ""
+    )
+    return None if entry is None else entry.committed_at
+
+
 def _caught_up_at(done: list[JournalLine]) -> float | None:
-    """The end of the last wait for a new primary to catch up."""
+    """The end of the last wait for a new primary to catch up: it ends with its first new commit."""
     waits = [line.at for line in done if line.step == AwaitCatchUp.name]
     return waits[-1] if waits else None
 
@@ -257,12 +262,6 @@ def _run_recover(context: dg.OpExecutionContext, recover: Recover) -> dict[str, 
     except ClaimLostError as lost:
         context.log.warning("%s", lost)
         return {}
-    except PermanentError as error:
-        store = recover.project.store
-        row = store.streams.get(recover.stream)
-        if row is not None and row.desired is DesiredState.STOPPED:  # given up
-            store.incidents.close(incident.id, str(error))
-        raise
 
 
 def _close(project: Project, incident: Incident) -> dict[str, Any]:

@@ -24,6 +24,11 @@ SUPERSEDED = "another step is due by now"
 class StepResult:
     """The result of a step; a step that has something to report returns a subclass."""
 
+    @property
+    def failure(self) -> str:
+        """Why the step did not reach what it was for, although the playbook goes on; empty if it did."""
+        return ""
+
     def as_dict(self) -> dict[str, Any]:
         """The result for the journal and for JSON, without unknown values."""
         return {name: value for name, value in asdict(self).items() if value is not None}

@@ -56,6 +56,7 @@ STEP_SAMPLES = (
     SampleName.WIRE_RECEIVE_SECONDS,
     SampleName.WIRE_SEND_SECONDS,
     SampleName.REPLAY_SECONDS,
+    SampleName.FIRST_COMMIT_SECONDS,
     SampleName.RECOVERY_SECONDS,
 )
 CATCHING_UP = (Health.STARTING, Health.REPLAYING, Health.WAITING)
@@ -156,9 +157,8 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         return ReplicaLaunched(None if row is None else row.id)
 
     def _give_up(self, step: GiveUp) -> StepResult:
-        self.project.store.streams.desire(self.stream, DesiredState.STOPPED)
         raise PermanentError(
-            f"{self.stream} is stopped: {step.reason}",
+            f"{self.stream} has failed: {step.reason}",
             hint=f"fix the cause, then run `holdfast start {self.stream}`",
         )
 
@@ -183,7 +183,8 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             hint="run `holdfast logs` for the cause",
         )
         latest = self.project.store.samples.latest(self.stream, replica=step.primary)
-        return Measured({name.value: latest[name].value for name in STEP_SAMPLES if name in latest})
+        steps = {name.value: latest[name].value for name in STEP_SAMPLES if name in latest}
+        return Measured(steps, failed=recover_secondary.why_lost(self.project.store, step.primary))
 
     def _await(
         self,

@@ -38,14 +38,22 @@ class ReplicaLaunched(StepResult):
     replica: str | None
 
 
+_LOST = frozenset({ReplicaState.FAILED, ReplicaState.DEAD, ReplicaState.FENCED})
+
+
 @dataclass(frozen=True, slots=True)
 class Measured(StepResult):
-    """What the replica measured during the step, by the names of its samples."""
+    """What the replica measured during the step, by the names of its samples, or why it was lost meanwhile."""
 
     samples: Mapping[str, float]
+    failed: str = ""
+
+    @property
+    def failure(self) -> str:
+        return self.failed
 
     def as_dict(self) -> dict[str, Any]:
-        return dict(self.samples)
+        return {**self.samples, "failed": self.failed} if self.failed else dict(self.samples)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,10 @@ class TakeoverAwaited(StepResult):
 
     primary: str | None = None
     failed: str | None = None
+
+    @property
+    def failure(self) -> str:
+        return self.failed or ""
 
 
 def launch(waiter: StreamWaiter) -> ReplicaLaunched:
@@ -95,7 +107,10 @@ def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
             hint=f"run `holdfast logs {waiter.stream} --replica {step.secondary}` for the cause; the replica "
             f"keeps trying, and covers {waiter.observe().covered} meanwhile",
         )
-    return Measured(_measure(store, waiter.stream, step.secondary, since=status.at))
+    return Measured(
+        _measure(store, waiter.stream, step.secondary, since=status.at),
+        failed=why_lost(store, step.secondary),
+    )
 
 
 def stop(waiter: StreamWaiter, step: AwaitSecondaryExit) -> StepResult:
@@ -136,6 +151,12 @@ def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited
         step.secondary, ReplicaState.FAILED, reason, by=EndedBy.PLAYBOOK, slot=Slot.SECONDARY
     )
     return TakeoverAwaited(failed=reason)
+
+
+def why_lost(store: ControlStore, replica: str) -> str:
+    """The reason of a replica that failed or was ended; empty for one that lives or was stopped."""
+    row = store.replicas.get(replica)
+    return row.reason if row is not None and row.state in _LOST else ""
 
 
 def _is_decided(status: StreamStatus, secondary: str) -> bool:

@@ -47,9 +47,14 @@ def due_switches(project: Project, reviewer: Reviewer) -> list[DueSwitch]:
                 continue  # the migration has the secondary that a switch would need
             chosen = _chosen_intervals(candidates, choice, index, section)
             _apply_intervals(project.store, inputs.stream, chosen)
-            if choice.tier[index] != candidates.current[index]:
+            if choice.tier[index] != candidates.current[index] and _has_run(project, inputs.stream):
                 due.append(_due_switch(recorded, at=candidates.at))
     return sorted(due, key=lambda switch: switch.decision.stream)
+
+
+def _has_run(project: Project, stream: str) -> bool:
+    """Whether the stream has committed an epoch: while its first driver starts or fails, no tier helps."""
+    return project.store.ledger.last(stream) is not None
 
 
 def _due_switch(decision: DecisionRow, *, at: float) -> DueSwitch:

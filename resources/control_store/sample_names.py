@@ -29,8 +29,12 @@ class SampleName(StrEnum):
     """From the first epoch until the query had caught up."""
     REPLAY_ROWS = "replay_rows"
     """Rows of the epochs that a replay processed."""
+    FIRST_COMMIT_SECONDS = "t_first_commit_seconds"
+    """From then until the first new epoch was committed; not written if the replay had committed one."""
+    COMMIT_PAUSE_SECONDS = "t_commit_pause_seconds"
+    """The longest pause between two commits while a secondary that was sending already took over."""
     RECOVERY_SECONDS = "recovery_seconds"
-    """A whole takeover by a secondary, from the primary's last sign of life until it had caught up."""
+    """A whole takeover by a secondary, from the primary's last sign of life until its first new commit."""
 
     SYNC_SECONDS = "sync_seconds"
     """One download of a snapshot by a waiting secondary."""

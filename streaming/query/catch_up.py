@@ -1,4 +1,4 @@
-"""The time from the start of a query, or the opening of its gate, until it has caught up."""
+"""The time from the start of a query, or the opening of its gate, until it has caught up and commits again."""
 
 import logging
 from collections.abc import Callable
@@ -20,12 +20,15 @@ class CatchUp:
     """The last steps of a recovery: the source is wired, then everything up to `goal` is replayed.
 
     `start` is the epoch of the state that the query continues from, `since` when its wiring or replay began.
+    `new_epoch` is the first epoch that the ledger did not have then: a recovery ends when it is committed.
     """
 
     goal: int
     start: int | None
     wired: bool
     since: float
+    new_epoch: int = 0
+    has_committed: bool = False
 
     def observe(self, query: RunningQuery, sampler: Sampler, *, sent: bool) -> bool:
         """Record the seconds of each step when it is over; `True` once the query has caught up."""
@@ -38,6 +41,21 @@ class CatchUp:
             return False
         sampler.record(SampleName.REPLAY_SECONDS, now - self.since, self.goal)
         log.info("caught up with epoch %s after %.2f s", self.goal, now - self.since)
+        self.since = now
+        return True
+
+    def observe_commit(self, query: RunningQuery, sampler: Sampler) -> bool:
+        """Record the seconds until a primary that has caught up commits; `True` for the one call in which it did.
+
+        Nothing is recorded if the replay has committed a new epoch, or was the first of the stream.
+        """
+        done = query.epoch
+        if self.has_committed or done is None or done < self.new_epoch:
+            return False
+        self.has_committed = True
+        if self.new_epoch > self.goal >= 0:
+            seconds = SYSTEM_CLOCK.monotonic() - self.since
+            sampler.record(SampleName.FIRST_COMMIT_SECONDS, seconds, self.new_epoch)
         return True
 
     def record_rows(self, query: RunningQuery, store: ControlStore, sampler: Sampler) -> None:
@@ -49,6 +67,14 @@ class CatchUp:
             log.warning("replayed rows not counted: %s", error)
             return
         sampler.record(SampleName.REPLAY_ROWS, float(rows), self.goal)
+
+
+def last_committed(store: ControlStore, stream: str, give_up: Callable[[], bool]) -> int:
+    """The newest epoch of the ledger, -1 if there is none; waits while the control store is unavailable."""
+    last = retry_transient(
+        lambda: store.ledger.last(stream), what="reading the ledger", give_up=give_up
+    )
+    return -1 if last is None else last.epoch
 
 
 def last_decided(store: ControlStore, stream: str, give_up: Callable[[], bool]) -> int:

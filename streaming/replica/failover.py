@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.health import DetectedBy, FailoverPolicy, PrimaryView, Process, TakeOver
@@ -57,7 +58,7 @@ class FailedPrimary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """A takeover that has happened; if the replica `was_sending` already, the stream was never down."""
+    """A takeover that has happened; if the replica `was_sending` already, its commits may have gone on."""
 
     stream: str
     replica: str
@@ -65,11 +66,13 @@ class Promotion:
     token: int
     taken_at: float
     detect_seconds: float
-    taken_monotonic: float
     was_sending: bool = False
 
-    def record_caught_up(self, store: ControlStore, sampler: Sampler) -> None:
+    def record_commit(self, store: ControlStore, sampler: Sampler, epoch: int) -> None:
         """Record how long the recovery took, and open the incident that restores redundancy.
+
+        The recovery ended with the commit of `epoch`, the first new one; or, if this replica was sending, it is
+        the longest pause between two commits since the primary's last sign of life.
 
         A place that was handed over in a migration is no failure, and the migration does the rest.
         """
@@ -77,11 +80,22 @@ class Promotion:
             lambda: self._was_handed_over(store), what="reading the previous primary"
         ):
             return
-        down_seconds = self.detect_seconds + SYSTEM_CLOCK.monotonic() - self.taken_monotonic
-        seconds = 0.0 if self.was_sending else down_seconds
+        seconds = retry_transient(
+            lambda: self._recovery_seconds(store, epoch), what="reading the first new commit"
+        )
         sampler.record(SampleName.DETECT_SECONDS, self.detect_seconds)
+        if self.was_sending:
+            sampler.record(SampleName.COMMIT_PAUSE_SECONDS, seconds)
         sampler.record(SampleName.RECOVERY_SECONDS, seconds)
         retry_transient(lambda: self._open_incident(store, seconds), what="reporting the failover")
+
+    def _recovery_seconds(self, store: ControlStore, epoch: int) -> float:
+        lost_at = self.taken_at - self.detect_seconds
+        before = store.ledger.last_up_to(self.stream, lost_at)
+        first = epoch if not self.was_sending else 0 if before is None else before.epoch + 1
+        commits = [entry.committed_at for entry in store.ledger.between(self.stream, first, epoch)]
+        times = [lost_at, *(commits or [store.now()])]
+        return max(max(later - at, 0.0) for at, later in pairwise(times))
 
     def _was_handed_over(self, store: ControlStore) -> bool:
         rows = store.replicas.of(self.stream, live=False)
@@ -153,7 +167,6 @@ class Takeover:
             token=taken.token,
             taken_at=taken.taken_at,
             detect_seconds=max(silent_seconds, 0.0),
-            taken_monotonic=SYSTEM_CLOCK.monotonic(),
         )
 
 

@@ -19,7 +19,7 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.lease import StreamLease
 
 EXIT_LOST = 3
-LAST_RESORT_SECONDS = 15.0
+LAST_RESORT_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Heartbeat(threading.Thread):
             return
         log.warning("this replica has lost its place: %s", reason)
         self.lost.set()
-        # The main thread stops the query and exits. If Spark blocks it, this timer ends the process.
+        # `on_lost` ends the process; if it fails, this timer does.
         last_resort = threading.Timer(LAST_RESORT_SECONDS, os._exit, args=(EXIT_LOST,))
         last_resort.daemon = True
         last_resort.start()

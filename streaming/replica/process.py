@@ -1,9 +1,11 @@
 """The process of a replica: it deploys, then reconciles until a stop is requested or it loses its place."""
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +15,6 @@ from pyspark.sql import SparkSession
 from holdfast.ft_policies.driver import FailureKind
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.health import FailoverPolicy
-from holdfast.resources import priority
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
 from holdfast.resources.control_store.sample_names import SampleName
@@ -103,7 +104,7 @@ class ReplicaProcess:
             row,
             lease,
             beat_seconds=supervision.heartbeat,
-            on_lost=partial(_make_room, gate),
+            on_lost=partial(_leave_at_once, gate),
         )
 
     def _run(self, heartbeat: Heartbeat, gate: Gate) -> tuple[SparkSession, Ending]:
@@ -221,10 +222,14 @@ def _log_mismatches(spark: SparkSession, manifest: Manifest) -> None:
         log.warning("the checkpoint keeps its old setting: %s", line)
 
 
-def _make_room(gate: Gate) -> None:
-    """Shut the gate, and leave the CPU of the host to the replica that has the place now."""
+def _leave_at_once(gate: Gate) -> None:
+    """Shut the gate and leave at once, with the JVM: there is nothing to save, and the successor needs the CPU."""
     gate.set(GateState(open=False, token=0))
-    priority.lower_session(priority.LOWEST)
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    logging.shutdown()
+    os._exit(EXIT_LOST)
 
 
 def _message(error: Exception) -> str:

@@ -7,7 +7,7 @@ from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import Gate, GateState
 from holdfast.streaming.metrics import Sampler
-from holdfast.streaming.query.catch_up import CatchUp, last_decided
+from holdfast.streaming.query.catch_up import CatchUp, last_committed, last_decided
 from holdfast.streaming.query.query_swap import QuerySwap
 from holdfast.streaming.replica.heartbeat import Departure
 from holdfast.streaming.replica.states import Processing
@@ -52,6 +52,18 @@ class Processor:
             return False
         self.state = Processing.CAUGHT_UP
         return True
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether a primary that has caught up has committed a new epoch: then its stream is back."""
+        return self._catch_up is not None and self._catch_up.has_committed
+
+    def poll_commit(self) -> int | None:
+        """The first epoch that this primary has committed since then, in the one call after it was committed."""
+        query, catch_up = self.queries.current, self._catch_up
+        if query is None or catch_up is None or self.state is not Processing.CAUGHT_UP:
+            return None
+        return catch_up.new_epoch if catch_up.observe_commit(query, self.sampler) else None
 
     def record_caught_up(self) -> None:
         """Record how many rows were replayed, and remove their prefetched input."""
@@ -98,10 +110,13 @@ class Processor:
             since = SYSTEM_CLOCK.monotonic()  # reading the state is another step
             self.queries.start(*state)
         if not self.state.gate_is_open:
-            start = self.queries.epoch
+            name, start = self.spec.stream.name, self.queries.epoch
+            new_epoch = last_committed(self.store, name, self.departure.is_due) + 1
             self._open_gate()
-            goal = last_decided(self.store, self.spec.stream.name, self.departure.is_due)
-            self._catch_up = CatchUp(goal=goal, start=start, wired=wired, since=since)
+            goal = last_decided(self.store, name, self.departure.is_due)
+            self._catch_up = CatchUp(
+                goal=goal, start=start, wired=wired, since=since, new_epoch=new_epoch
+            )
         self.queries.drop_replacement()
 
     def _hold_ready(self) -> None:

@@ -45,7 +45,7 @@ class Ending(StrEnum):
 class Reconciler:
     """The switches of one replica, in three parts: `standby`, `processor` and `sending`.
 
-    `leading` is set once this replica is primary and has caught up.
+    `leading` is set once this replica is primary, has caught up and has committed a new epoch.
     """
 
     store: ControlStore
@@ -78,7 +78,7 @@ class Reconciler:
                 log.warning("switches not reconciled, trying again: %s", error)
             self._poll()
             self._report()
-            hurry = self.processor.state is Processing.CATCHING_UP
+            hurry = self.processor.state is Processing.CATCHING_UP or self._is_awaiting_commit()
             self.wake.wait(HURRY_SECONDS if hurry else POLL_SECONDS)
             self.wake.clear()
         self._leave()
@@ -133,9 +133,10 @@ class Reconciler:
         is_primary = self.role is Role.PRIMARY
         self.sampler.sample_machine(secondary=not is_primary)
         if self.processor.poll(sent=self.sending.is_open or not is_primary):
-            if self._promotion is not None:
-                self._promotion.record_caught_up(self.store, self.sampler)
             self.processor.record_caught_up()
+        epoch = self.processor.poll_commit() if is_primary else None
+        if epoch is not None and self._promotion is not None:
+            self._promotion.record_commit(self.store, self.sampler, epoch)
         self.processor.remove_unused()
 
     def _report(self) -> None:
@@ -145,13 +146,19 @@ class Reconciler:
             observed=self._observed(),
             observed_generation=self._generation,
         )
-        if self.role is Role.PRIMARY and self.processor.state is Processing.CAUGHT_UP:
+        if self._is_leading():
             self.leading.set()
+
+    def _is_leading(self) -> bool:
+        caught_up = self.processor.state is Processing.CAUGHT_UP
+        return self.role is Role.PRIMARY and caught_up and self.processor.has_committed
+
+    def _is_awaiting_commit(self) -> bool:
+        return self.role is Role.PRIMARY and not self.processor.has_committed
 
     def _state(self) -> ReplicaState:
         if self.role is Role.PRIMARY:
-            caught_up = self.processor.state is Processing.CAUGHT_UP
-            return ReplicaState.RUNNING if caught_up else ReplicaState.STARTING
+            return ReplicaState.RUNNING if self._is_leading() else ReplicaState.STARTING
         gives_way = self.spare is not None and self.spare.paused
         paused = gives_way and self.heartbeat.row.desired.process
         return ReplicaState.PAUSED if paused else ReplicaState.RUNNING

@@ -10,9 +10,9 @@ from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs
 from holdfast.ft_policies.tiering.controller import Choice
 from holdfast.ft_policies.tiers import Mode, Tier
 from holdfast.observation.review import Reviewer
-from holdfast.resources.control_store.records import DecisionRow, Sample
+from holdfast.resources.control_store.records import DecisionRow, LedgerEntry, Sample
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.schema import streams
+from holdfast.resources.control_store.schema import streams, tier_changes
 from holdfast.resources.project import Project
 from tests.builders.streams import CLICKS, PATIENT, a_primary, a_wanted_stream
 from tests.fakes.projects import SimulatedProject, simulated_projects
@@ -37,12 +37,15 @@ USE = {SampleName.CPU_CORES: 0.8, SampleName.RSS_BYTES: 2e9}
 def a_reviewed_project(
     root: Path, *, objective: str, **changes: object
 ) -> Iterator[SimulatedProject]:
-    """A stream that runs, of which nothing was measured yet."""
+    """A stream that runs and has committed an epoch, of which nothing was measured yet."""
     changes = {"controller": AT_ONCE, "supervision": PATIENT, **changes}
     projects = simulated_projects(root, objective={"recovery_time": objective}, **changes)
     with projects.open() as project:
         a_wanted_stream(project)
         a_primary(project, "p")
+        project.store.ledger.commit(
+            LedgerEntry(stream=CLICKS, epoch=0, replica="p", token=1, rows=1, digest="d")
+        )
         yield project
 
 
@@ -79,6 +82,7 @@ def age_last_change(project: Project) -> None:
     """All streams have been as they are since the beginning of time."""
     with project.store._database.write() as connection:
         connection.execute(sa.update(streams).values(changed_at=0.0))
+        connection.execute(sa.update(tier_changes).values(at=0.0))
 
 
 def record_decision_by_hand(project: Project, tier: Tier) -> None:

@@ -6,7 +6,7 @@ secondary, one switch at a time. So is a migration: the secondary is the target,
 is ready.
 """
 
-from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.health import FAILURES_BEFORE_GIVING_UP, Health
 from holdfast.ft_policies.playbooks.base import plan_steps
 from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
@@ -32,8 +32,6 @@ from holdfast.ft_policies.playbooks.recover.steps import (
 )
 from holdfast.ft_policies.tiers import OFF, Switch
 
-FAILURES_BEFORE_GIVING_UP = 3
-
 
 def plan_recovery(facts: RecoverFacts) -> list[RecoverStep]:
     """The steps from here on, each assumed to succeed."""
@@ -54,6 +52,8 @@ def _recover(facts: RecoverFacts) -> RecoverStep | None:
             return None if facts.secondary is None else _stop_secondary(facts.secondary)
         case Health.MISSING:
             return _replace_primary(facts)
+        case Health.FAILED:
+            return GiveUp(facts.verdict.reason)
         case Health.DEAD | Health.SILENT | Health.DISPUTED | Health.STUCK:
             return Fence(_primary_of(facts), facts.token, facts.verdict.reason)
         case Health.STARTING | Health.REPLAYING | Health.WAITING:
@@ -124,7 +124,7 @@ def _migrate(facts: RecoverFacts, migration: MigrationFacts) -> RecoverStep | No
         return RollBack(migration.rollout, fault)
     waits = health in (Health.STARTING, Health.REPLAYING, Health.WAITING)
     unfit = is_target and waits and (migration.overdue or migration.differs is not None)
-    alone = health is Health.MISSING and facts.secondary is None
+    alone = health in (Health.MISSING, Health.FAILED) and facts.secondary is None
     if fault is not None and (unfit or alone):
         return RollBack(migration.rollout, fault)
     return None

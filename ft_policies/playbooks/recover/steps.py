@@ -143,7 +143,7 @@ class AwaitPrimaryExit:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Stop the stream: each attempt fails, and an operator must look."""
+    """Launch no other replica: each attempt fails, and an operator must look."""
 
     name: ClassVar = "GiveUp"
     reason: str

@@ -43,6 +43,16 @@ _BETWEEN = (
     .where(_OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
     .order_by(ledger.c.epoch)
 )
+_AFTER = (
+    sa.select(ledger)
+    .where(
+        _OF_STREAM,
+        ledger.c.epoch > sa.bindparam("number"),
+        ledger.c.replica != sa.bindparam("of_replica"),
+    )
+    .order_by(ledger.c.epoch)
+    .limit(1)
+)
 _HAS_COPY = sa.select(
     sa.exists()
     .where(
@@ -163,6 +173,11 @@ class Ledger:
     def last_up_to(self, stream: str, moment: float) -> LedgerEntry | None:
         """The entry of the newest epoch that was committed up to a time of the store's clock."""
         return self._database.find(LedgerEntry, _UP_TO, {"of_stream": stream, "moment": moment})
+
+    def first_after(self, stream: str, epoch: int, *, not_by: str) -> LedgerEntry | None:
+        """The first entry after an epoch that another replica has committed."""
+        values = {"of_stream": stream, "number": epoch, "of_replica": not_by}
+        return self._database.find(LedgerEntry, _AFTER, values)
 
     def between(self, stream: str, first: int, last: int) -> list[LedgerEntry]:
         """The entries from first to last, both included."""

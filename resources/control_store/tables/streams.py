@@ -167,8 +167,9 @@ def redeclare(
 
 
 _OF_STREAM = tier_changes.c.stream == sa.bindparam("of_stream")
-_SET = (
-    sa.update(streams).where(_IS_NAME).values(tier=sa.bindparam("tier_to"), changed_at=store_now())
+_SET = sa.update(streams).where(_IS_NAME).values(tier=sa.bindparam("tier_to"))
+_CHANGED = sa.select(tier_changes.c.stream, sa.func.max(tier_changes.c.at).label("at")).group_by(
+    tier_changes.c.stream
 )
 _NEWEST = sa.select(sa.func.max(tier_changes.c.id)).where(_OF_STREAM).scalar_subquery()
 _REACHED = (
@@ -212,6 +213,10 @@ class Tiers:
         Nothing is recorded if another tier was requested since the observation.
         """
         return bool(self._database.execute(_REACHED, {"of_stream": stream, "tier_is": tier}))
+
+    def changed_at(self) -> dict[str, float]:
+        """When the tier of each stream was changed last."""
+        return {row["stream"]: float(row["at"]) for row in self._database.fetch(_CHANGED, {})}
 
     def history(self, stream: str, *, limit: int = 200) -> list[TierChange]:
         """The newest changes of a stream, oldest first."""

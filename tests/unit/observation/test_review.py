@@ -112,7 +112,8 @@ def test_a_larger_objective_never_costs_more(tmp_path: Path) -> None:
         assert costs == sorted(costs, reverse=True)
         assert points[0].tier is Tier.ACTIVE_REPLICATION
         assert points[-1].tier is Tier.PASSIVE_REPLICATION
-        assert all(point.holds and point.seconds <= point.objective_seconds for point in points)
+        assert not points[0].holds  # the next commit takes an epoch
+        assert all(point.holds and point.seconds <= point.objective_seconds for point in points[1:])
 
 
 def test_what_if_keeps_the_margin_that_a_stream_would_keep(tmp_path: Path) -> None:
@@ -126,10 +127,11 @@ def test_what_if_keeps_the_margin_that_a_stream_would_keep(tmp_path: Path) -> No
         assert far.tier is Tier.PASSIVE_REPLICATION
 
 
-def test_active_replication_holds_whatever_is_known(tmp_path: Path) -> None:
+def test_before_anything_is_known_active_replication_takes_an_epoch(tmp_path: Path) -> None:
     with a_reviewed_project(tmp_path, objective="10s") as project:
         for point in REVIEWER.what_if(project, CLICKS, [0.0, 60.0]):
-            assert (point.tier, point.seconds, point.holds) == (Tier.ACTIVE_REPLICATION, 0.0, True)
+            assert (point.tier, point.seconds) == (Tier.ACTIVE_REPLICATION, 1.0)
+            assert point.holds is (point.objective_seconds >= 1.0)
 
 
 def test_with_the_thesis_estimator_the_longest_of_each_step_counts(tmp_path: Path) -> None:

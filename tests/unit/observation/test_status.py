@@ -35,7 +35,30 @@ def test_three_failures_at_the_same_epoch_are_given_up(tmp_path: Path) -> None:
         a_wanted_stream(project)
         for number in range(3):
             a_failed_primary(project, number, epoch=7)
-        assert isinstance(next_step(observe_stream(project, CLICKS).recover_facts()), GiveUp)
+        status = observe_stream(project, CLICKS)
+        assert isinstance(next_step(status.recover_facts()), GiveUp)
+        assert (status.wanted, status.verdict.health) == (True, Health.FAILED)
+        assert status.verdict.reason == "3 replicas failed in a row: division by zero"
+
+
+def test_a_change_of_the_tier_between_two_failures_gives_no_other_try(tmp_path: Path) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        for number in range(2):
+            a_failed_primary(project, number, epoch=7)
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="r")
+        a_failed_primary(project, 2, epoch=7)
+        assert observe_stream(project, CLICKS).verdict.health is Health.FAILED
+
+
+def test_a_start_gives_a_stream_that_was_given_up_another_try(tmp_path: Path) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        for number in range(3):
+            a_failed_primary(project, number, epoch=7)
+        wait_for_the_clock(project.store)
+        project.store.streams.desire(CLICKS, DesiredState.RUNNING)
+        assert observe_stream(project, CLICKS).verdict.health is Health.MISSING
 
 
 def test_failures_with_progress_between_them_are_not_the_same_failure(tmp_path: Path) -> None:

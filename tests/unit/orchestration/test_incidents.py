@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.orchestration.incidents import run_key
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.incidents import due_recoveries, run_key
+from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.control_store.records import EndedBy, Incident, IncidentState, ReplicaState
 from holdfast.resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
 from holdfast.resources.process import ProcessHandle
@@ -19,7 +21,14 @@ from tests.builders.control_rows import (
     wait_for_the_clock,
 )
 from tests.builders.recovery_sensor import incidents, requested, standby_projects
-from tests.builders.streams import CLICKS, a_dead_primary, a_heartbeat, a_secondary
+from tests.builders.streams import (
+    CLICKS,
+    a_dead_primary,
+    a_heartbeat,
+    a_primary,
+    a_secondary,
+    a_wanted_stream,
+)
 from tests.fakes.projects import simulated_projects
 
 AN_INCIDENT = Incident(
@@ -181,3 +190,25 @@ def test_runs_that_keep_failing_are_asked_for_ever_more_rarely() -> None:
         return next(s for s in range(0, 4000, 10) if run_key(claimed, at=1000.0 + s) is not None)
 
     assert [due_after(n) for n in (1, 2, 3, 4, 9)] == [0, 0, 120, 240, 1800]
+
+
+def test_a_stream_that_was_given_up_keeps_its_incident_open_and_gets_no_other_run(
+    tmp_path: Path,
+) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        for number in range(3):
+            a_primary(project, f"p{number}")
+            project.store.replicas.end(
+                f"p{number}", ReplicaState.FAILED, "bad line", by=EndedBy.REPLICA
+            )
+        (due,) = due_recoveries(project)
+        about = due.incident.detail
+        reason = "3 replicas failed in a row: bad line"
+        assert (about["cause"], about["reason"]) == ("failed", reason)
+        project.store.incidents.claim(due.incident.id, "run", -1.0)
+        with pytest.raises(PermanentError, match=f"has failed: {reason}"):
+            list(Recover(project, CLICKS, "run", incident=due.incident.id).steps())
+        assert due_recoveries(project) == []
+        (incident,) = project.store.incidents.of(CLICKS)
+        assert incident.id == due.incident.id

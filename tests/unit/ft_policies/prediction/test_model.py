@@ -63,19 +63,19 @@ def of(prediction: Prediction) -> dict[Tier, float]:
 def test_cold_observations_are_for_a_launch_and_warm_ones_for_the_rest() -> None:
     assert of(MAXIMA.predict_at(step_timings(), LOAD, AGES)) == pytest.approx(
         {
-            Tier.ACTIVE_REPLICATION: 0.0,
-            Tier.ACTIVE_STANDBY: 3.7,
-            Tier.PASSIVE_STANDBY_HOT: 3.7,
-            Tier.PASSIVE_STANDBY_COLD: 5.5,
-            Tier.DEPLOYED: 6.5,
-            Tier.PASSIVE_REPLICATION: 21.0,
+            Tier.ACTIVE_REPLICATION: 1.0,
+            Tier.ACTIVE_STANDBY: 4.7,
+            Tier.PASSIVE_STANDBY_HOT: 4.7,
+            Tier.PASSIVE_STANDBY_COLD: 6.5,
+            Tier.DEPLOYED: 7.5,
+            Tier.PASSIVE_REPLICATION: 22.0,
         }
     )
 
 
 def test_cold_observations_may_stand_for_warm_ones() -> None:
     prediction = MAXIMA.predict_at(step_timings(warm=False), LOAD, AGES)
-    assert of(prediction)[Tier.DEPLOYED] == pytest.approx(13.0)
+    assert of(prediction)[Tier.DEPLOYED] == pytest.approx(14.0)
     assert prediction.enough
     assert prediction.missing == ()
 
@@ -83,9 +83,9 @@ def test_cold_observations_may_stand_for_warm_ones() -> None:
 def test_warm_observations_say_nothing_about_a_launch() -> None:
     prediction = MAXIMA.predict_at(step_timings(cold=False), LOAD, AGES)
     assert of(prediction)[Tier.PASSIVE_REPLICATION] == np.inf
-    assert of(prediction)[Tier.DEPLOYED] == pytest.approx(6.5)
+    assert of(prediction)[Tier.DEPLOYED] == pytest.approx(7.5)
     assert prediction.enough
-    assert set(prediction.missing) == set(RecoveryStep)
+    assert set(prediction.missing) == set(RecoveryStep) - {RecoveryStep.FIRST_COMMIT}
 
 
 def test_a_step_that_was_never_measured_rules_out_who_needs_it() -> None:
@@ -112,8 +112,8 @@ def test_until_a_snapshot_was_read_what_it_took_to_write_one_stands_for_that() -
 def test_nothing_measured_is_not_enough() -> None:
     prediction = RecoveryModel().predict_at(StepTimings(steps={}), LOAD, AGES)
     assert not prediction.enough
-    assert prediction.seconds.tolist() == [0.0] + [np.inf] * 5
-    assert prediction.missing == tuple(RecoveryStep)
+    assert prediction.seconds.tolist() == [LOAD.epoch_seconds] + [np.inf] * 5
+    assert prediction.missing == tuple(RecoveryStep)[:-1]
 
 
 def test_a_stream_that_may_have_a_gap_needs_no_replay() -> None:
@@ -300,3 +300,26 @@ def test_who_started_beside_a_primary_shows_the_slope_that_few_takeovers_do_not(
     assert early.of(RecoveryStep.WIRE_SEND, Readiness.WARM) == few  # it has no size
     late = StepTimings(steps={RecoveryStep.REPLAY: beside + many})
     assert late.of(RecoveryStep.REPLAY, Readiness.WARM) == many
+
+
+def test_the_first_new_commit_is_part_of_every_recovery() -> None:
+    commits = [
+        Observation(seconds=2.0, readiness=Readiness.WARM),
+        Observation(seconds=9.0, readiness=Readiness.COLD),
+    ]
+    known = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
+    predicted = of(MAXIMA.predict_at(known, LOAD, AGES))
+    assert predicted[Tier.DEPLOYED] == pytest.approx(8.5)
+    assert predicted[Tier.PASSIVE_REPLICATION] == pytest.approx(30.0)
+
+
+def test_active_replication_is_predicted_by_the_pauses_that_were_observed() -> None:
+    commits = [
+        Observation(seconds=9.0, readiness=Readiness.COLD),
+        Observation(seconds=0.4, readiness=Readiness.SENDING),
+    ]
+    known = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
+    assert of(MAXIMA.predict_at(known, LOAD, AGES))[Tier.ACTIVE_REPLICATION] == pytest.approx(0.4)
+    unseen = StepTimings(steps={RecoveryStep.FIRST_COMMIT: commits[:1]})
+    predicted = of(MAXIMA.predict_at(unseen, LOAD, AGES))
+    assert predicted[Tier.ACTIVE_REPLICATION] == LOAD.epoch_seconds

@@ -94,7 +94,7 @@ def test_a_step_may_differ_by_tier_and_by_stream() -> None:
     assert recovery_seconds(steps).tolist() == [
         [0.0, 1.0, 2.0, 3.0, 4.0 + more, 5.0 + more] for more in (1.0, 2.0, 3.0)
     ]
-    assert steps.of_tiers().shape == (3, 6, 6)
+    assert steps.of_tiers().shape == (3, 6, 7)
 
 
 def test_what_is_unknown_is_endless_only_where_it_is_needed() -> None:

@@ -42,7 +42,7 @@ def decided(
         "recent_misses": 0,
     } | different
     facts.setdefault("predicted_ahead", facts["predicted"])
-    steps = np.zeros((1, 2, 6, 6))
+    steps = np.zeros((1, 2, 6, 7))
     steps[..., 1:, 0] = 1.0
     steps[..., DEP, 2] = 5.2
     inputs = stream_inputs(mode=mode, load=LOAD, snapshot_every=(10.0, 60.0), sync_every=(1.0, 2.5))

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.steps import AwaitCatchUp, Launch
-from holdfast.orchestration.cli.playbook import run_for_streams
+from holdfast.orchestration.cli.playbook import run_for_streams, step_facts, step_line
+from holdfast.orchestration.cli.terminal import FAILED
 from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
 from holdfast.resources.project import Project
@@ -70,3 +71,10 @@ def test_down_without_anything_running_is_no_error(tmp_path: Path) -> None:
 
     assert found["dagster"] == {"stopped": False}
     assert found["object_store"] == {"stopped": False}
+
+
+def test_a_step_whose_replica_was_lost_is_not_ticked_off() -> None:
+    lost = Measured({}, failed="division by zero")
+    facts = step_facts(StepDone(step=AwaitCatchUp("p1"), seconds=51.1, result=lost))
+    assert facts["failed"] == "division by zero"
+    assert step_line("clicks", facts) == f"{FAILED} clicks  AwaitCatchUp 51.1 s: division by zero"

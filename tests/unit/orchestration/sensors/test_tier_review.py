@@ -132,3 +132,11 @@ def test_a_record_of_another_version_is_followed_by_a_new_one(tmp_path: Path) ->
             (Tier.PASSIVE_REPLICATION, ""),
             (Tier.PASSIVE_REPLICATION, "cheapest"),
         ]
+
+
+def test_a_stream_whose_first_driver_still_starts_asks_for_no_other_tier(tmp_path: Path) -> None:
+    with a_reviewed_project(tmp_path, objective="10s") as project:
+        age_last_change(project)
+        assert len(due_switches(project, REVIEWER)) == 1
+        project.store.auditing.withdraw(CLICKS, 0, "p")
+        assert due_switches(project, REVIEWER) == []

@@ -8,6 +8,7 @@ import pytest
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import Tier
 from holdfast.orchestration.sensors.recovery import tier_review_sensor
+from holdfast.resources.control_store.records import LedgerEntry
 from tests.builders.reviews import AT_ONCE, record_decision_by_hand
 from tests.builders.streams import CLICKS, a_primary, a_wanted_stream
 from tests.fakes.projects import SimulatedProjects, simulated_projects
@@ -20,6 +21,9 @@ def projects(tmp_path: Path) -> SimulatedProjects:
     with projects.open() as project:
         a_wanted_stream(project)
         a_primary(project, "p1")
+        project.store.ledger.commit(
+            LedgerEntry(stream=CLICKS, epoch=0, replica="p1", token=1, rows=1, digest="d")
+        )
     return projects
 
 

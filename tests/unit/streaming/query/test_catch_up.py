@@ -55,6 +55,33 @@ def test_wire_and_replay_are_timed_one_after_the_other(tmp_path: Path, store: Co
     assert samples[SampleName.REPLAY_ROWS].value == 50.0  # epochs 3 to 7, ten rows each
 
 
+def test_the_time_until_the_first_new_commit_is_a_step_of_its_own(
+    tmp_path: Path, store: ControlStore
+) -> None:
+    decide(store, 8)
+    sampler, query = Sampler(store, "words", "words-2"), Replaying(a_spec(tmp_path, store))
+    catch_up = CatchUp(goal=7, start=2, wired=True, since=0.0, new_epoch=8)
+    query.wired, query.epoch = True, 7
+    assert catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
+    assert not catch_up.observe_commit(query, sampler)  # type: ignore[arg-type]
+    catch_up.since -= 2.0
+    query.epoch = 8
+    assert catch_up.observe_commit(query, sampler)  # type: ignore[arg-type]
+    assert not catch_up.observe_commit(query, sampler)  # type: ignore[arg-type]
+    (sample,) = store.samples.series("words", SampleName.FIRST_COMMIT_SECONDS)
+    assert 2.0 <= sample.value < 3.0
+
+
+def test_a_replay_that_commits_a_new_epoch_needs_no_other(
+    tmp_path: Path, store: ControlStore
+) -> None:
+    query = Replaying(a_spec(tmp_path, store), wired=True, epoch=7)
+    sampler = Sampler(store, "words", "words-2")
+    catch_up = CatchUp(goal=7, start=2, wired=True, since=0.0, new_epoch=7)
+    assert catch_up.observe_commit(query, sampler)  # type: ignore[arg-type]
+    assert SampleName.FIRST_COMMIT_SECONDS not in store.samples.latest("words")
+
+
 def test_a_stream_that_begins_replays_from_its_first_epoch(
     tmp_path: Path, store: ControlStore
 ) -> None:

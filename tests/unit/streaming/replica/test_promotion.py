@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.health import DetectedBy
-from holdfast.resources.control_store.records import EndedBy, IncidentState, ReplicaState
+from holdfast.resources.control_store.records import (
+    EndedBy,
+    IncidentState,
+    LedgerEntry,
+    ReplicaState,
+)
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import SUPERSEDED
@@ -44,21 +49,33 @@ def promoted(
     *,
     primary: str | None = "p1",
     was_sending: bool = False,
+    beside: int = 0,
 ) -> None:
-    """Take over, and have caught up at once."""
+    """Take over, and commit at once; `beside` epochs were committed beside the primary before."""
     wait_for_the_clock(store)
+    for epoch in range(beside):
+        commit(store, epoch, "s1")
+        wait_for_the_clock(store)
     lease = take_over(store, look)
     assert lease is not None
-    Promotion(
+    promotion = Promotion(
         stream="words",
         replica="s1",
         failed=FailedPrimary(primary, look.lease, "gone", DetectedBy.PROCESS),
         token=lease.token,
         taken_at=lease.taken_at,
         detect_seconds=0.5,
-        taken_monotonic=0.0,
         was_sending=was_sending,
-    ).record_caught_up(store, Sampler(store, "words", "s1"))
+    )
+    wait_for_the_clock(store)
+    commit(store, beside, "s1")
+    promotion.record_commit(store, Sampler(store, "words", "s1"), beside)
+
+
+def commit(store: ControlStore, epoch: int, replica: str) -> None:
+    store.ledger.commit(
+        LedgerEntry(stream="words", epoch=epoch, replica=replica, token=2, rows=1, digest="d")
+    )
 
 
 def open_keys(store: ControlStore) -> list[str]:
@@ -81,16 +98,25 @@ def test_it_opens_the_incident_of_the_primary_that_fell(store: ControlStore) -> 
     assert (incident.key, incident.detail["detected_by"]) == ("words/p1/1", "process")
 
 
-@pytest.mark.parametrize("was_sending", [True, False])
-def test_a_stream_whose_secondary_sent_all_along_was_never_away(
-    store: ControlStore, *, was_sending: bool
-) -> None:
-    promoted(store, a_failover(store), was_sending=was_sending)
-    (incident,) = store.incidents.of("words")
-    samples = store.samples.latest("words")
+def test_a_recovery_ends_with_the_first_new_commit(store: ControlStore) -> None:
+    promoted(store, a_failover(store))
+    (incident,), samples = store.incidents.of("words"), store.samples.latest("words")
+    (lease, entry) = store.leases.get("words"), store.ledger.get("words", 0)
+    assert lease is not None
+    assert entry is not None
+    seconds = samples[SampleName.RECOVERY_SECONDS].value
+    assert seconds == pytest.approx(entry.committed_at - lease.taken_at + 0.5)
     assert samples[SampleName.DETECT_SECONDS].value == 0.5
-    assert (samples[SampleName.RECOVERY_SECONDS].value == 0.0) is was_sending
-    assert incident.detail["recovery_seconds"] == samples[SampleName.RECOVERY_SECONDS].value
+    assert incident.detail["recovery_seconds"] == seconds
+    assert SampleName.COMMIT_PAUSE_SECONDS not in samples
+
+
+def test_one_that_was_sending_tells_its_longest_pause_between_commits(store: ControlStore) -> None:
+    promoted(store, a_failover(store), was_sending=True, beside=3)
+    samples = store.samples.latest("words")
+    seconds = samples[SampleName.RECOVERY_SECONDS].value
+    assert 0.0 < seconds <= 0.5
+    assert samples[SampleName.COMMIT_PAUSE_SECONDS].value == seconds
 
 
 def test_an_incident_that_was_closed_before_is_not_this_one(store: ControlStore) -> None:

@@ -1,0 +1,38 @@
+"""A driver that has lost its place leaves at once, and takes the processes that it started with it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from holdfast.streaming.gate import Gate
+from holdfast.streaming.replica.heartbeat import EXIT_LOST
+from tests.waiting import wait_until
+
+DRIVER = """
+import logging, pathlib, subprocess, sys
+from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.replica.process import _leave_at_once
+folder = pathlib.Path(sys.argv[1])
+logging.basicConfig(filename=folder / "log")
+gate = Gate(folder)
+gate.set(GateState(open=True, token=3))
+jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+(folder / "jvm").write_text(str(jvm.pid))
+logging.warning("lost")
+try:
+    _leave_at_once(gate)
+finally:
+    (folder / "late").touch()
+"""
+
+
+def test_it_shuts_its_gate_keeps_its_log_and_kills_its_jvm(tmp_path: Path) -> None:
+    driver = subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], check=False)
+    assert driver.returncode == EXIT_LOST
+    assert not Gate(tmp_path).get().open
+    assert "lost" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "late").exists()
+    jvm = int((tmp_path / "jvm").read_text())
+    wait_until(lambda: not psutil.pid_exists(jvm))
