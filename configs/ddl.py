@@ -8,8 +8,29 @@ _TOKEN = re.compile(
     r"""\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[A-Za-z_0-9]+|[<>(),:])"""
 )
 _SIMPLE = frozenset(
-    "boolean tinyint byte smallint short int integer bigint long float real double date timestamp timestamp_ntz "
-    "timestamp_ltz string binary decimal dec numeric".split()
+    [
+        "boolean",
+        "tinyint",
+        "byte",
+        "smallint",
+        "short",
+        "int",
+        "integer",
+        "bigint",
+        "long",
+        "float",
+        "real",
+        "double",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "timestamp_ltz",
+        "string",
+        "binary",
+        "decimal",
+        "dec",
+        "numeric",
+    ]
 )
 _SIZED = frozenset({"char", "character", "varchar", "decimal", "dec", "numeric"})
 _DEEPEST = 20

@@ -84,7 +84,8 @@ class S3ObjectStore(Section):
     prefix: Annotated[
         str,
         matches_pattern(
-            r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\0]*", "a folder of the bucket such as prod/, without . and .."
+            r"(?!/)(?!(.*/)?\.{1,2}(/|$))[^\0]*",
+            "a folder of the bucket such as prod/, without . and ..",
         ),
     ] = ""
     region: Text = "us-east-1"

@@ -93,9 +93,7 @@ def _find_faults(references: list[str], root: Path, code: Path) -> list[str | No
     return faults
 
 
-def _import_in_child(
-    references: list[str], root: Path, code: Path
-) -> tuple[str, list[str | None]]:
+def _import_in_child(references: list[str], root: Path, code: Path) -> tuple[str, list[str | None]]:
     """How the process ended, and what it found out until then."""
     path = [str(code), str(root), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in path if part)}

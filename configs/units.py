@@ -87,14 +87,15 @@ def has_valid_port(url: str) -> bool:
     """Whether a URL has no port, or one from 1 to 65535."""
     place = re.split(r"[/?]", url.partition("://")[2].rpartition("@")[2])[0]
     _, colon, port = place.rpartition("]")[2].rpartition(":")
-    return not colon or (port.isdigit() and 1 <= int(port[:6]) <= 65535)  # noqa: PLR2004
+    return not colon or (port.isdigit() and 1 <= int(port[:6]) <= 65535)
 
 
 def check_port(url: str) -> str:
     """The URL; a validation error if its port is none."""
     if not has_valid_port(url):
         raise PydanticCustomError(
-            "shape", "must have a port from 1 to 65535, or none (write / and @ in a password as %2F and %40)"
+            "shape",
+            "must have a port from 1 to 65535, or none (write / and @ in a password as %2F and %40)",
         )
     return url
 

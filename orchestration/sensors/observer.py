@@ -188,9 +188,7 @@ def stream_observer(
     marks = Marks.parse(context.cursor)
     try:
         with projects.open() as project:
-            looked_at = [
-                _report(project, name, marks) for name in sorted(project.config.streams)
-            ]
+            looked_at = [_report(project, name, marks) for name in sorted(project.config.streams)]
             reports = [report for report in looked_at if report is not None]
             events = [event for _, found in reports for event in found]
     except TransientError as error:
@@ -206,9 +204,7 @@ def stream_observer(
     )
 
 
-def _report(
-    project: Project, name: str, marks: Marks
-) -> tuple[_Observation, list[Event]] | None:
+def _report(project: Project, name: str, marks: Marks) -> tuple[_Observation, list[Event]] | None:
     """A stream with its events; an unexpected error is logged, so that the other streams are still reported."""
     try:
         observation = _observe(project, name, marks)

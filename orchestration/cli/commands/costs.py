@@ -47,7 +47,7 @@ def costs(
 
     if day is not None and days is not None:
         raise typer.BadParameter("give either --day or --days")
-    if day is not None and not 1970 <= day.year < 2200:  # noqa: PLR2004
+    if day is not None and not 1970 <= day.year < 2200:
         raise typer.BadParameter("--day must be from 1970 to 2199")
     term = terminal(ctx)
     with term.open_project() as project:
