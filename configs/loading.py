@@ -167,7 +167,7 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[str, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         anchor, before = getattr(event, "anchor", None), self._nodes
         is_alias = isinstance(event, yaml.AliasEvent)
         self._nodes += self._sizes.get(str(anchor), 1) if is_alias else 1

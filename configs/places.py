@@ -134,7 +134,7 @@ def _list_tables(
 ) -> Iterator[Place]:
     if isinstance(stream.sink, DeltaSink):
         path, usual = stream.sink.path, f"{home}/tables/{stream.name}"
-        loc = ("name",) if path is None else ("sink", "path")
+        loc: Loc = ("name",) if path is None else ("sink", "path")
         yield place("the table", path or usual, loc, written=True)
     if isinstance(stream.source, FilesSource) and stream.source.dead_letters is not None:
         path, usual = stream.source.dead_letters.path, f"{home}/tables/{stream.name}_dead_letters"

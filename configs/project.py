@@ -198,10 +198,10 @@ def _find_doubts(root: Path, document: Document, stream: StreamDeclaration) -> I
             "active_replication may meet it"
         )
         yield document.problem_at(("objective", "recovery_time"), message, value=seconds)
-    is_local = isinstance(source, FilesSource) and "://" not in source.path
-    if is_local and not resolve_path(root, source.path).is_dir():
+    path = source.path if isinstance(source, FilesSource) else "s3://"
+    if "://" not in path and not resolve_path(root, path).is_dir():
         message = "folder not found: the stream waits for it"
-        yield document.problem_at(("source", "path"), message, value=source.path)
+        yield document.problem_at(("source", "path"), message, value=path)
     present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if memory_bytes(memory) > present:
         message = f"is more than the memory of this machine ({present / 1024**3:.1f} GB)"

@@ -194,7 +194,7 @@ class Drills(Section):
 
 def memory_bytes(written: str) -> int:
     """The bytes of a size as Spark writes it."""
-    return int(written[:-1]) * 1024 ** ("kmgt".index(written[-1].lower()) + 1)
+    return int(written[:-1]) << 10 * ("kmgt".index(written[-1].lower()) + 1)
 
 
 def _check_memory(written: str) -> str:

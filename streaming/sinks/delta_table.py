@@ -106,7 +106,7 @@ def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str |
     for folder, is_own in ((root, OWN_ENTRIES), (f"{root}/data", STAGED)):
         for entry in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
             if is_own.fullmatch(entry.base_name) is None:
-                return entry.path.removeprefix(f"{root}/")
+                return str(entry.path).removeprefix(f"{root}/")
     return None
 
 
