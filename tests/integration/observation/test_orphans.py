@@ -16,6 +16,8 @@ from holdfast.resources.project import Project, open_project
 from tests.builders.delta_tables import words
 from tests.builders.projects import a_project, stream_yaml
 
+pytestmark = pytest.mark.integration
+
 TABLE = "s3://tables/output"
 STAGED = "data/000000000009-clicks-0123abcd-89abcdef"
 
