@@ -78,8 +78,9 @@ def _streams_with_source_of(project: Project, stream: str) -> list[str]:
 
 def _path(project: Project, stream: str) -> str | None:
     source = project.config.stream(stream).source
-    is_files = isinstance(source, FilesDeclaration)
-    return project.config.resolve_path(source.path) if is_files else None
+    if not isinstance(source, FilesDeclaration):
+        return None
+    return project.config.resolve_path(source.path)
 
 
 def _open_source(project: Project, stream: str) -> FilesSource:

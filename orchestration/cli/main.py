@@ -14,7 +14,6 @@ from holdfast.ft_policies.errors import HoldfastError
 from holdfast.orchestration.cli.commands import (
     check,
     costs,
-    demo,
     doctor,
     drill,
     explain,
@@ -31,6 +30,7 @@ from holdfast.orchestration.cli.commands import (
     switch,
     what_if,
 )
+from holdfast.orchestration.cli.demo import command as demo
 from holdfast.orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
 from holdfast.resources.private import keep_private
 

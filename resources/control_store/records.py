@@ -281,24 +281,6 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disagreement:
-    """An epoch whose output differed between replicas."""
-
-    epoch: int
-    committed: str
-    digests: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerAudit:
-    """The epochs in which epoch log and ledger, or two replicas, do not match."""
-
-    holes: list[int]
-    uncommitted: list[int]
-    disagreements: list[Disagreement]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRow:
     """A restore in place: it ends one history of the stream at `epoch` and begins the next.
 

@@ -7,7 +7,7 @@ machine.
 Only replicas of the stream's current history may add entries: see `restores`.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,8 +16,6 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import (
     Committed,
-    Disagreement,
-    LedgerAudit,
     LedgerEntry,
 )
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
@@ -105,6 +103,24 @@ _BEFORE = (
     .scalar_subquery()
 )
 _SINCE = sa.select(ledger).where(_OF_STREAM, ledger.c.epoch >= _BEFORE).order_by(ledger.c.epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """An epoch whose output differed between replicas."""
+
+    epoch: int
+    committed: str
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerAudit:
+    """The epochs in which epoch log and ledger, or two replicas, do not match."""
+
+    holes: list[int]
+    uncommitted: list[int]
+    disagreements: list[Disagreement]
 
 
 class Ledger:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from holdfast.resources.control_store.records import Disagreement
 from holdfast.resources.control_store.schema import epochs
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.ledger import Disagreement
 from tests.builders.control_rows import an_entry, decide
 
 
