@@ -104,6 +104,7 @@ def open_ui(
     only_print: Annotated[
         bool, typer.Option("--print", help="Print the address with the token, open no browser.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Open the Dagster UI in a browser and sign in with the token of this project."""
     from holdfast.ft_policies.errors import PermanentError
@@ -114,7 +115,9 @@ def open_ui(
     running = server.find()
     if running is None:
         raise PermanentError("Dagster is not running", hint="run `holdfast up`")
-    if only_print or not _open_browser(server.write_sign_in_page(running)):
+    if as_json:
+        term.json({"url": server.sign_in_url(running)})
+    elif only_print or not _open_browser(server.write_sign_in_page(running)):
         term.out.print(server.sign_in_url(running), soft_wrap=True)
     else:
         term.out.print(f"{DONE} opened {running.url}")

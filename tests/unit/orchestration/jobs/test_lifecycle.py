@@ -137,7 +137,7 @@ def test_a_run_whose_incident_another_run_has_does_nothing(projects: SimulatedPr
         assert len(project.store.replicas.of(CLICKS)) == 1
 
 
-def test_a_recovery_that_gives_up_fails_with_a_hint_and_closes_the_incident(
+def test_a_recovery_that_gives_up_fails_with_a_hint_and_the_incident_stays_open(
     projects: SimulatedProjects,
 ) -> None:
     with projects.open() as project:
@@ -155,11 +155,11 @@ def test_a_recovery_that_gives_up_fails_with_a_hint_and_closes_the_incident(
     assert about is not None
     assert "column x is missing" in str(about.description)
     assert about.metadata["hint"].value == f"fix the cause, then run `holdfast start {CLICKS}`"
-    assert as_it_is(projects, incident).state is IncidentState.CLOSED
+    assert as_it_is(projects, incident).state is IncidentState.OPEN
     with projects.open() as project:
         row = project.store.streams.get(CLICKS)
     assert row is not None
-    assert row.desired is DesiredState.STOPPED
+    assert row.desired is DesiredState.RUNNING
 
 
 def output_of(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:

@@ -68,6 +68,8 @@ def test_the_stored_names_of_recovery_steps_do_not_change() -> None:
         "t_wire_receive_seconds",
         "t_wire_send_seconds",
         "t_replay_seconds",
+        "t_first_commit_seconds",
+        "t_commit_pause_seconds",
     }
 
 

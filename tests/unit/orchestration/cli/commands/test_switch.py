@@ -7,7 +7,6 @@ import pytest
 
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.status import observe_stream
-from holdfast.orchestration.playbooks import waiting
 from holdfast.resources.clock import SystemClock
 from holdfast.resources.control_store.records import TierChange
 from holdfast.resources.project import Project
@@ -34,11 +33,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
         yield project
 
 
-class ClockWithCtrlC(SystemClock):
-    """Somebody presses Ctrl-C while something is waited for."""
-
-    def sleep(self, seconds: float) -> None:
-        raise KeyboardInterrupt
+def press_ctrl_c(_clock: SystemClock, _seconds: float) -> None:
+    raise KeyboardInterrupt
 
 
 def newest(project: Project) -> TierChange:
@@ -159,7 +155,7 @@ def test_an_interrupted_switch_says_who_finishes_it(
     a_running_stream(project)
     a_secondary(project, observed=COLD)
     with monkeypatch.context() as patched:
-        patched.setattr(waiting, "SYSTEM_CLOCK", ClockWithCtrlC())
+        patched.setattr(SystemClock, "sleep", press_ctrl_c)
         result = run_holdfast(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert result.exit_code == 130, result.output
     assert (
