@@ -18,7 +18,7 @@ from tests.builders.projects import a_project, stream_yaml
 
 pytestmark = pytest.mark.integration
 
-TABLE = "s3://tables/output"
+TABLE = "s3://staged/output"
 STAGED = "data/000000000009-clicks-0123abcd-89abcdef"
 
 
@@ -32,7 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     declared = {
         "kind": "s3",
         "endpoint_url": f"http://{host}:{port}",
-        "bucket": "tables",
+        "bucket": "staged",
         "access_key_id_env": "TABLES_KEY",
         "secret_access_key_env": "TABLES_SECRET",
     }
