@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
+from holdfast.ft_policies.prediction.calibration import UNCALIBRATED, Calibration
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StateAges, StepTimings
 from holdfast.ft_policies.prediction.steps import TIERS, Load, RecoveryStep
@@ -80,10 +81,11 @@ class PredictionInputs:
             longest_batch_seconds=batch.most,
         )
 
-    def predict(self, steps: Steps, tier: Tier) -> dict[str, float]:
-        """Seconds of a recovery if the primary failed then, by each model; infinite without enough timings."""
-        writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
-        step_timings = StepTimings(steps=steps, writes=writes)
+    def predict(
+        self, steps: Steps, tier: Tier, calibration: Calibration = UNCALIBRATED
+    ) -> dict[str, float]:
+        """The seconds that each model would have predicted."""
+        step_timings = self.timings(steps)
         load = Load(
             rows_per_second=self.rows_per_second,
             capacity_rows_per_second=self.capacity_rows_per_second,
@@ -92,7 +94,7 @@ class PredictionInputs:
         )
         ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
         predictions = {
-            "ours": RecoveryModel().predict_at(step_timings, load, ages),
+            "ours": RecoveryModel().predict_at(step_timings, load, ages, calibration=calibration),
             "thesis": ThesisModel(count_detection=True).predict(
                 step_timings, load, rows_since_snapshot=self.rows_since_snapshot
             ),
@@ -101,6 +103,11 @@ class PredictionInputs:
             name: float(prediction.seconds[TIERS.index(tier)])
             for name, prediction in predictions.items()
         }
+
+    def timings(self, steps: Steps) -> StepTimings:
+        """The timings of steps, with the snapshots that had been written."""
+        writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
+        return StepTimings(steps=steps, writes=writes)
 
 
 def measure_steps(project: Project, stream: str) -> Steps:

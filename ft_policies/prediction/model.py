@@ -6,6 +6,7 @@ from math import inf
 
 import numpy as np
 
+from holdfast.ft_policies.prediction.calibration import UNCALIBRATED, Calibration
 from holdfast.ft_policies.prediction.estimators import (
     Estimator,
     Line,
@@ -171,6 +172,15 @@ class Bounds:
         beyond = np.minimum(self.beyond[..., at], each_seconds / sure)
         return np.asarray(self.base[..., at] + self.slope[..., at] * within + beyond * excess)
 
+    def typical(self, steps: StepSeconds) -> StepSeconds:
+        """The same steps without their delays: what each takes half of the time."""
+        return StepSeconds(
+            **{
+                step.value: getattr(steps, step) * (1.0 - self.unsure[..., at])
+                for at, step in enumerate(STEPS)
+            }
+        )
+
     def share_delay(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
         """The same steps, each with its share of their combined delay.
 
@@ -196,6 +206,7 @@ class Fit:
     bounds: Bounds
     enough: bool
     missing: tuple[RecoveryStep, ...]
+    calibration: Calibration = UNCALIBRATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,12 +240,14 @@ class StateAges:
 class RecoveryModel:
     """Holdfast's model: the sum of the upper bounds of the steps, reduced because not all are reached at once.
 
-    `correlation` is how much a slow step implies another slow one, as on a busy host.
+    `correlation` is how much a slow step implies another slow one, as on a busy host. A calibration replaces
+    the bounds by typical times and a factor; tiers that it does not cover get `uncalibrated_margin` on top.
     """
 
     estimator: Estimator = field(default_factory=UpperQuantile)
     count_detection: bool = True
     correlation: float = 0.25
+    uncalibrated_margin: float = 0.2
 
     def predict(
         self,
@@ -258,11 +271,19 @@ class RecoveryModel:
         return self.predict_at(timings, load, ages, precise=precise)
 
     def predict_at(
-        self, timings: StepTimings, load: Load, ages: StateAges, *, precise: BoolLike = True
+        self,
+        timings: StepTimings,
+        load: Load,
+        ages: StateAges,
+        *,
+        precise: BoolLike = True,
+        calibration: Calibration | None = None,
     ) -> Prediction:
         """Predict a recovery from state of this age; with the present age, a failure now."""
         fit = self.fit(timings)
-        steps, seconds = self.seconds(fit.bounds, load, ages, precise=precise)
+        steps, seconds = self.seconds(
+            fit.bounds, load, ages, precise=precise, calibration=calibration
+        )
         return Prediction.of(seconds, steps, fit.missing)
 
     def fit(self, timings: StepTimings) -> Fit:
@@ -291,7 +312,13 @@ class RecoveryModel:
         return self.estimator.line(history)
 
     def seconds(
-        self, bounds: Bounds, load: Load, ages: StateAges, *, precise: BoolLike = True
+        self,
+        bounds: Bounds,
+        load: Load,
+        ages: StateAges,
+        *,
+        precise: BoolLike = True,
+        calibration: Calibration | None = None,
     ) -> tuple[StepSeconds, FloatArray]:
         """Steps and sums of any number of streams: bounds (n, 1, ...), load (n, 1), ages (k,) or (n, k)."""
         rows = rows_since_state(
@@ -306,6 +333,7 @@ class RecoveryModel:
             capacity=capacity,
             precise=precise,
             epoch_seconds=np.asarray(load.epoch_seconds, dtype=np.float64)[..., np.newaxis],
+            calibration=calibration,
         )
 
     def seconds_for(
@@ -317,15 +345,39 @@ class RecoveryModel:
         capacity: FloatLike,
         precise: BoolLike = True,
         epoch_seconds: FloatLike = 0.0,
+        calibration: Calibration | None = None,
     ) -> tuple[StepSeconds, FloatArray]:
         """The same for known amounts to read and to replay; all (..., tiers)."""
-        steps = bounds.steps(
+        slowest = bounds.steps(
             bytes_to_read=bytes_to_read,
             rows=rows,
             row_seconds=1.0 / np.maximum(capacity, LEAST_CAPACITY),
             epoch_seconds=epoch_seconds,
         )
-        paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
-        steps = bounds.share_delay(steps, paid, self.correlation)
+        paid = slowest.of_tiers(precise=precise, count_detection=self.count_detection)
+        steps = bounds.share_delay(slowest, paid, self.correlation)
+        if calibration is not None:
+            typical = bounds.typical(slowest)
+            steps = calibration.apply(typical, steps, margin=self.uncalibrated_margin)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
         return steps, total
+
+    def typical_seconds(
+        self,
+        bounds: Bounds,
+        *,
+        bytes_to_read: FloatLike,
+        rows: FloatLike,
+        capacity: FloatLike,
+        epoch_seconds: FloatLike = 0.0,
+    ) -> FloatArray:
+        """What half of the recoveries should take, for known amounts: what calibrations compare with."""
+        typical = Calibration.of_typical_times()
+        return self.seconds_for(
+            bounds,
+            bytes_to_read=bytes_to_read,
+            rows=rows,
+            capacity=capacity,
+            epoch_seconds=epoch_seconds,
+            calibration=typical,
+        )[1]
