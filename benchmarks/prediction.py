@@ -6,16 +6,27 @@ recoveries before its kill, and from nothing later. Each run is a stream of its 
 A tier that is not calibrated yet counts as well, with its margin.
 """
 
+import statistics
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 
-from benchmarks.streams.forecast import read_steps_until
-from benchmarks.streams.recorded import RecordedRun
+from benchmarks.harness import Benchmark
+from benchmarks.streams.forecast import read_steps
+from benchmarks.streams.recorded import RecordedKill, RecordedRun, read_runs
+from holdfast.configs.stream import Supervision
 from holdfast.ft_policies.prediction.calibration import Score, calibrate
+from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.past import measured_before, predict_past
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.recovery_history import add_promises
+from holdfast.observation.reports.recoveries import match_recovery
 
 FEWEST = 100
+PROMISED = partial(add_promises, timings=Supervision().timings())
 NOTES = (
     "Recoveries of the failover benchmark, in both states: seconds from the last sign of life until the first new "
     "committed epoch (active_replication: the longest pause between two commits), compared with each model's "
@@ -44,17 +55,14 @@ class PredictedRecovery:
 
 
 def judge(runs: Sequence[RecordedRun]) -> Iterator[PredictedRecovery]:
-    """Each kill of each run, once for each model."""
-    scores: list[Score] = []
+    """Each kill of each run, once for each model; `runs` are in the order of time."""
+    others: list[Score] = []
     for number, run in enumerate(runs):
-        stream = f"{run.state}-{number}"
-        others = list(scores)
+        stream, own = f"{run.state}-{number}", list[Score]()
         for kill in run.kills:
-            known = kill.known
-            own = [score for score in scores if score.stream == stream and score.at < known.at]
             calibration = calibrate(own, others)
-            steps = read_steps_until(run.steps, known.at)
-            for model, predicted in known.predict(steps, kill.tier, calibration).items():
+            steps = measured_before(kill.known.at, _timings(run, kill), PROMISED).steps
+            for model, predicted in kill.known.predict(steps, kill.tier, calibration).items():
                 yield PredictedRecovery(
                     tier=kill.tier,
                     state=run.state,
@@ -63,4 +71,81 @@ def judge(runs: Sequence[RecordedRun]) -> Iterator[PredictedRecovery]:
                     observed=kill.recovery.seconds,
                     calibrated=bool(calibration.calibrated[TIERS.index(kill.tier)]),
                 )
-            scores += score_kill(run, stream, len(own))
+            own += _scores(stream, run, kill)
+        others += own
+
+
+def _scores(stream: str, run: RecordedRun, kill: RecordedKill) -> list[Score]:
+    """The score of a recovery, as the review would compute it; none if it could not be predicted."""
+    timings = _timings(run, kill)
+    recovered = match_recovery(stream, kill.recovery, timings, kill.tier, count_detection=True)
+    past = predict_past(
+        [recovered],
+        timings,
+        RecoveryModel(),
+        PROMISED,
+        capacity=kill.known.capacity_rows_per_second,
+        epoch_seconds=kill.known.epoch_seconds,
+    )
+    return [prediction.score for prediction in past]
+
+
+def _timings(run: RecordedRun, kill: RecordedKill) -> StepTimings:
+    return kill.known.timings(read_steps(run.steps))
+
+
+def add_row(
+    benchmark: Benchmark, model: str, tier: str, recoveries: Sequence[PredictedRecovery]
+) -> None:
+    """A line of the table: how many stayed under what was said, and how much higher that was."""
+    predicted = [recovery for recovery in recoveries if recovery.predicted < inf]
+    ratios = [recovery.ratio for recovery in predicted] or [inf]
+    benchmark.row(
+        model=model,
+        tier=tier,
+        recoveries=len(recoveries),
+        not_predicted=len(recoveries) - len(predicted),
+        uncalibrated=sum(not recovery.calibrated for recovery in predicted),
+        covered=round(share_covered(predicted), 3),
+        median_ratio=round(statistics.median(ratios), 3),
+        observed_median=round(statistics.median(recovery.observed for recovery in recoveries), 3),
+    )
+
+
+def share_covered(recoveries: Sequence[PredictedRecovery]) -> float:
+    """The share that took no longer than predicted; 0 without recoveries."""
+    held = [recovery.ratio >= 1 for recovery in recoveries]
+    return sum(held) / len(held) if held else 0.0
+
+
+def add_bars(benchmark: Benchmark, ours: Sequence[PredictedRecovery]) -> None:
+    """The bars of the model: all that could be predicted count, calibrated or not."""
+    predicted = [recovery for recovery in ours if recovery.predicted < inf]
+    ratios = [recovery.ratio for recovery in predicted] or [inf]
+    benchmark.bar("real failovers", len(predicted), ">=", FEWEST)
+    benchmark.bar("observed <= predicted", share_covered(predicted), ">=", 0.99)
+    benchmark.bar("median of predicted / observed", statistics.median(ratios), "<=", 1.4)
+    for tier in TIERS:
+        of_tier = [recovery for recovery in predicted if recovery.tier is tier]
+        benchmark.bar(f"{tier}, observed <= predicted", share_covered(of_tier), ">=", 0.95)
+
+
+def main() -> int:
+    """Judge both models, tier by tier and in all."""
+    every = list(judge(list(read_runs())))
+    if not every:
+        print("run `make bench-failover` first: it records what was known before each kill")
+        return 1
+    benchmark = Benchmark("prediction", "Predicted and observed recoveries", NOTES)
+    for model in sorted({recovery.model for recovery in every}):
+        of_model = [recovery for recovery in every if recovery.model == model]
+        for tier in dict.fromkeys(recovery.tier for recovery in of_model):
+            of_tier = [recovery for recovery in of_model if recovery.tier is tier]
+            add_row(benchmark, model, tier, of_tier)
+        add_row(benchmark, model, "all", of_model)
+    add_bars(benchmark, [recovery for recovery in every if recovery.model == "ours"])
+    return benchmark.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

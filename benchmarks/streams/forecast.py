@@ -126,13 +126,12 @@ def steps_to_json(steps: Steps) -> dict[str, Any]:
     return {step.value: [asdict(timing) for timing in timings] for step, timings in steps.items()}
 
 
-def read_steps_until(kept: Mapping[str, Any], at: float) -> Steps:
-    """The timings that had been measured at a time."""
+def read_steps(kept: Mapping[str, Any]) -> Steps:
+    """The inverse of `steps_to_json`."""
     return {
         RecoveryStep(step): [
             Observation(**{**timing, "readiness": Readiness(timing["readiness"])})
             for timing in timings
-            if timing["at"] <= at
         ]
         for step, timings in kept.items()
     }
