@@ -85,7 +85,7 @@ def _scores(stream: str, run: RecordedRun, kill: RecordedKill) -> list[Score]:
         RecoveryModel(),
         PROMISED,
         capacity=kill.known.capacity_rows_per_second,
-        epoch_seconds=kill.known.epoch_seconds,
+        next_commit_seconds=kill.known.epoch_seconds + kill.known.longest_batch_seconds,
     )
     return [prediction.score for prediction in past]
 

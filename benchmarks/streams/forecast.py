@@ -91,6 +91,7 @@ class PredictionInputs:
             capacity_rows_per_second=self.capacity_rows_per_second,
             state_bytes=self.state_bytes,
             epoch_seconds=self.epoch_seconds,
+            batch_seconds=self.longest_batch_seconds,
         )
         ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
         predictions = {

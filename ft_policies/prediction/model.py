@@ -147,19 +147,19 @@ class Bounds:
         bytes_to_read: FloatLike,
         rows: FloatLike,
         row_seconds: FloatLike,
-        epoch_seconds: FloatLike = 0.0,
+        next_commit_seconds: FloatLike = 0.0,
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
         Each row beyond the largest measured replay adds at most `row_seconds`, the time that a driver
         needs for a row at full speed: the few measured replays are mostly the cost of their first
-        epochs, and say little about a single row. A first commit that was never measured takes an epoch.
+        epochs, and say little about a single row. A first commit that was never measured takes `next_commit_seconds`.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
         bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
         bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
         measured = self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] > 0
-        bounds["first_commit"] = np.where(measured, bounds["first_commit"], epoch_seconds)
+        bounds["first_commit"] = np.where(measured, bounds["first_commit"], next_commit_seconds)
         return StepSeconds(**bounds)
 
     def _sized(
@@ -332,7 +332,9 @@ class RecoveryModel:
             rows=rows,
             capacity=capacity,
             precise=precise,
-            epoch_seconds=np.asarray(load.epoch_seconds, dtype=np.float64)[..., np.newaxis],
+            next_commit_seconds=np.asarray(load.next_commit_seconds, dtype=np.float64)[
+                ..., np.newaxis
+            ],
             calibration=calibration,
         )
 
@@ -344,7 +346,7 @@ class RecoveryModel:
         rows: FloatLike,
         capacity: FloatLike,
         precise: BoolLike = True,
-        epoch_seconds: FloatLike = 0.0,
+        next_commit_seconds: FloatLike = 0.0,
         calibration: Calibration | None = None,
     ) -> tuple[StepSeconds, FloatArray]:
         """The same for known amounts to read and to replay; all (..., tiers)."""
@@ -352,7 +354,7 @@ class RecoveryModel:
             bytes_to_read=bytes_to_read,
             rows=rows,
             row_seconds=1.0 / np.maximum(capacity, LEAST_CAPACITY),
-            epoch_seconds=epoch_seconds,
+            next_commit_seconds=next_commit_seconds,
         )
         paid = slowest.of_tiers(precise=precise, count_detection=self.count_detection)
         steps = bounds.share_delay(slowest, paid, self.correlation)
@@ -369,7 +371,7 @@ class RecoveryModel:
         bytes_to_read: FloatLike,
         rows: FloatLike,
         capacity: FloatLike,
-        epoch_seconds: FloatLike = 0.0,
+        next_commit_seconds: FloatLike = 0.0,
     ) -> FloatArray:
         """What half of the recoveries should take, for known amounts: what calibrations compare with."""
         typical = Calibration.of_typical_times()
@@ -378,6 +380,6 @@ class RecoveryModel:
             bytes_to_read=bytes_to_read,
             rows=rows,
             capacity=capacity,
-            epoch_seconds=epoch_seconds,
+            next_commit_seconds=next_commit_seconds,
             calibration=typical,
         )[1]

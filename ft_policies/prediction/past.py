@@ -76,7 +76,7 @@ def predict_past(
     promised: Promised,
     *,
     capacity: float,
-    epoch_seconds: float,
+    next_commit_seconds: float,
 ) -> list[PastPrediction]:
     """Predict each recovery, oldest first, for the bytes and rows that there were to read and to replay.
 
@@ -96,12 +96,12 @@ def predict_past(
             bounds,
             **sizes,
             capacity=capacity,
-            epoch_seconds=epoch_seconds,
+            next_commit_seconds=next_commit_seconds,
             calibration=calibrate(earlier),
         )
         tier, counts = TIERS.index(recovery.tier), model.count_detection
         typical = model.typical_seconds(
-            bounds, **sizes, capacity=capacity, epoch_seconds=epoch_seconds
+            bounds, **sizes, capacity=capacity, next_commit_seconds=next_commit_seconds
         )
         if isfinite(typical[tier]) and typical[tier] > 0 and recovery.seconds > 0:
             parts = steps.of_tiers(count_detection=counts)[tier]

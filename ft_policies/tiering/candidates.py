@@ -267,4 +267,5 @@ def _stack(loads: Sequence[Load]) -> Load:
         capacity_rows_per_second=column("capacity_rows_per_second"),
         state_bytes=column("state_bytes"),
         epoch_seconds=column("epoch_seconds"),
+        batch_seconds=column("batch_seconds"),
     )

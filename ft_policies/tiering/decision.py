@@ -153,7 +153,7 @@ class Decision:
                 mode=Mode(record["mode"]),
                 objective_seconds=_null_as_inf(record["objective_seconds"]),
                 guarantee=Guarantee(record["guarantee"]),
-                load=Load(**{name: _null_as_inf(record["load"][name]) for name in _LOAD}),
+                load=Load(**{name: _null_as_inf(took) for name, took in record["load"].items()}),
                 currency=record["currency"],
                 tiers=tuple(TierOption.from_json(option) for option in record["tiers"]),
                 current=Tier(record["current"]),

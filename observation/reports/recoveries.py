@@ -47,7 +47,7 @@ def predict_recoveries(
         declared.controller.model(),
         partial(add_promises, timings=declared.supervision.timings()),
         capacity=float(measured.load.capacity_rows_per_second),
-        epoch_seconds=float(measured.load.epoch_seconds),
+        next_commit_seconds=float(measured.load.next_commit_seconds),
     )
 
 

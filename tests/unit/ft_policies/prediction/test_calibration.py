@@ -154,7 +154,7 @@ def test_what_the_steps_leave_out_is_learned_from_whole_recoveries() -> None:
         RecoveryModel(),
         lambda detected: detected,
         capacity=0.0,
-        epoch_seconds=0.0,
+        next_commit_seconds=0.0,
     )
     assert [prediction.typical_seconds for prediction in past] == pytest.approx(
         [3.0] * 12, rel=0.05

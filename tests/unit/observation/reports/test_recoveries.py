@@ -65,7 +65,7 @@ def judged(*recovered: PastRecovery, model: RecoveryModel = MAXIMA) -> list[Past
         ],
     }
     timings = StepTimings(steps=steps)
-    return predict_past(recovered, timings, model, promised, capacity=0.0, epoch_seconds=0.0)
+    return predict_past(recovered, timings, model, promised, capacity=0.0, next_commit_seconds=0.0)
 
 
 def seconds(recovered: PastRecovery) -> dict[RecoveryStep, float]:
@@ -141,7 +141,7 @@ def test_active_replication_is_predicted_by_its_earlier_pauses() -> None:
     ]
     recovered = match_recoveries("clicks", pauses, timings, ALWAYS_ACTIVE, count_detection=False)
     first, second = predict_past(
-        recovered, timings, MAXIMA, promised, capacity=0.0, epoch_seconds=1.5
+        recovered, timings, MAXIMA, promised, capacity=0.0, next_commit_seconds=1.5
     )
     assert (first.recovered.tier, first.recovered.seconds) == (Tier.ACTIVE_REPLICATION, 2.5)
     assert first.seconds == 1.5, "an epoch, until a pause was measured"
