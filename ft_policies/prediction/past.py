@@ -88,20 +88,23 @@ def predict_past(
             continue
         bounds = model.fit(measured_before(recovery.lost_at, timings, promised)).bounds
         earlier = [past.score for past in predictions if past.recovered.at < recovery.lost_at]
-        sizes = {
-            "bytes_to_read": _size(recovery, RecoveryStep.READ_SNAPSHOT),
-            "rows": _size(recovery, RecoveryStep.REPLAY),
-        }
+        tier, counts = TIERS.index(recovery.tier), model.count_detection
+        read = _size(recovery, RecoveryStep.READ_SNAPSHOT)
+        rows = _size(recovery, RecoveryStep.REPLAY)
         steps, seconds = model.seconds_for(
             bounds,
-            **sizes,
+            bytes_to_read=read,
+            rows=rows,
             capacity=capacity,
             next_commit_seconds=next_commit_seconds,
             calibration=calibrate(earlier),
         )
-        tier, counts = TIERS.index(recovery.tier), model.count_detection
         typical = model.typical_seconds(
-            bounds, **sizes, capacity=capacity, next_commit_seconds=next_commit_seconds
+            bounds,
+            bytes_to_read=read,
+            rows=rows,
+            capacity=capacity,
+            next_commit_seconds=next_commit_seconds,
         )
         if isfinite(typical[tier]) and typical[tier] > 0 and recovery.seconds > 0:
             parts = steps.of_tiers(count_detection=counts)[tier]
