@@ -3,19 +3,18 @@
 A kill is `kill -9` of the driver's Python process; what is timed is the next epoch (plain Spark: batch) that
 had not been committed. Each tier runs on the same stream, one after the other, so all of them have the same
 state; a kill comes only when the tier is held again. Parts of it: `--tiers plain,deployed --kills 2
---states small`; a state's result is written only if all contenders were measured with it, what was known
-before each recovery (for `make bench-prediction`) if all tiers were that have something to recover.
+--states small`; a state's result is written only if all contenders were measured with it. What was known before
+each kill, and how long the recovery took, is added to `results/recoveries` for `make bench-prediction`, whatever
+was measured and also if the run was cut short.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
@@ -23,11 +22,10 @@ from rich.console import Console
 
 from benchmarks.harness import Benchmark, median
 from benchmarks.plots.failover import draw
-from benchmarks.prediction import recoveries_path
 from benchmarks.streams import workload
-from benchmarks.streams.forecast import steps_to_json
 from benchmarks.streams.measurements import STEPS, ContenderResult, Failover, Steady, StreamProof
 from benchmarks.streams.plain_spark import plain_spark
+from benchmarks.streams.recorded import RecordedRun, record_run
 from benchmarks.streams.supervised_stream import supervised_stream
 from benchmarks.streams.workload import STATES, State
 from holdfast.ft_policies.tiers import Tier
@@ -44,7 +42,6 @@ BARS = {
 }
 CHEAPEST_FIRST = tuple(reversed(Tier))
 CONTENDERS = (PLAIN, *(tier.value for tier in CHEAPEST_FIRST))
-RECOVERED = {tier.value for tier in Tier} - {Tier.ACTIVE_REPLICATION.value}
 WIDTH = 260
 DOCS = Path(__file__).parent.parent / "docs"
 RESULT_NAMES = {"small": "failover", "large": "failover_large"}
@@ -102,9 +99,10 @@ def run(
     with _folder() as folder, supervised_stream(folder, state) as stream:
         for tier in tiers:
             stream.hold(tier)
-            yield measure(tier.value, state, stream, kills, step)
-        steps = stream.steps()
-        yield StreamProof(state, stream.prove(), steps)
+            result = measure(tier.value, state, stream, kills, step)
+            result.steps = stream.steps()
+            yield result
+        yield StreamProof(state, stream.prove())
 
 
 def build_row(result: ContenderResult, plain: float | None) -> dict[str, str | int | float]:
@@ -172,35 +170,18 @@ def _measure_state(state: State, options: argparse.Namespace, console: Console) 
                     proofs.append(result)
                 else:
                     results.append(result)
+                    record_run(RecordedRun.of(state.name, results))
         except Exception:  # noqa: BLE001 - what was measured before is worth showing
             console.print_exception()
     report(benchmark, results, proofs)
     measured = (
         {result.contender for result in results} if proofs and options.kills >= KILLS else set()
     )
-    if measured >= RECOVERED:
-        kept = {"steps": steps_to_json(proofs[0].steps), "recoveries": list(_recoveries(results))}
-        recoveries_path(state.name).parent.mkdir(parents=True, exist_ok=True)
-        recoveries_path(state.name).write_text(json.dumps(kept) + "\n")
     if measured < set(CONTENDERS):
         console.print("not everything was measured: no result is written")
         return max(benchmark.show(), 1)
     draw(benchmark.table, DOCS / f"{benchmark.name}.png")
     return benchmark.finish()
-
-
-def _recoveries(results: list[ContenderResult]) -> Iterator[dict[str, object]]:
-    """What `prediction.py` judges: known before and seen, of each recovery that there was something to do for."""
-    for result in results:
-        if result.contender not in RECOVERED:
-            continue
-        for kill in result.failovers:
-            assert kill.inputs is not None
-            yield {
-                "tier": result.contender,
-                "observed": round(kill.observed, 3),
-                "known": asdict(kill.inputs),
-            }
 
 
 def _format_result(result: ContenderResult | StreamProof) -> str:

@@ -9,6 +9,7 @@ from holdfast.configs.units import Duration, Flag, Section, Share, relation_erro
 from holdfast.ft_policies.tiers import Mode
 
 if TYPE_CHECKING:
+    from holdfast.ft_policies.prediction.model import RecoveryModel
     from holdfast.ft_policies.tiering.controller import ControllerPolicy
 
 
@@ -53,6 +54,7 @@ class Controller(Section):
     dwell: Duration = 300.0
     min_saving: Share = 0.1
     margin: Share = 0.1
+    uncalibrated_margin: Share = 0.2
     weigh_by: Literal["money", "all_costs", "ec2"] = "money"
     snapshot_every: Bounds | None = None
     sync_every: Bounds | None = None
@@ -98,6 +100,14 @@ class Controller(Section):
             dwell_seconds=self.dwell,
             min_relative_saving=self.min_saving,
             least_margin=self.margin,
+        )
+
+    def model(self) -> "RecoveryModel":
+        """The recovery model that this section describes."""
+        from holdfast.ft_policies.prediction.model import RecoveryModel
+
+        return RecoveryModel(
+            count_detection=self.count_detection, uncalibrated_margin=self.uncalibrated_margin
         )
 
 

@@ -75,6 +75,7 @@ class StreamMeasurements:
             capacity_rows_per_second=max(rows, float(now.capacity_rows_per_second)),
             state_bytes=max(float(now.state_bytes + growth.state_bytes * seconds), 0.0),
             epoch_seconds=now.epoch_seconds,
+            batch_seconds=now.batch_seconds,
         )
 
     def shares_over(self, shares: TierShares) -> TierShares:
@@ -97,7 +98,11 @@ def measure(
         inputs=recent.inputs(only),
         shipments=recent.shipments(only),
         samples=samples,
-        levels=recent.levels((*USE_SAMPLES, *NETWORK_SAMPLES), only, since_at=at - RECENT_SECONDS),
+        levels=recent.levels(
+            (*USE_SAMPLES, *NETWORK_SAMPLES, SampleName.BATCH_SECONDS),
+            only,
+            since_at=at - RECENT_SECONDS,
+        ),
         rare_levels=recent.levels(RARE_SAMPLES, only, since_at=at - RARE_SECONDS),
         tier_levels=recent.levels_of_tiers(USE_SAMPLES, only),
         primaries=recent.primaries(only, since_at=_oldest_primary_at(samples, at)),
@@ -138,6 +143,7 @@ class _Facts:
             self.inputs.get(name),
             shipments,
             capacity=max(most_processed, history.fastest_replay()),
+            batch_seconds=self.levels.get(name, {}).get(SampleName.BATCH_SECONDS, _NOTHING).most,
         )
         return StreamMeasurements(
             stream=name,
@@ -235,7 +241,12 @@ def _total_bytes(snapshot: Shipment) -> float:
 
 
 def _measure_load(
-    declared: StreamDeclaration, inputs: Input | None, shipments: _Shipments, *, capacity: float
+    declared: StreamDeclaration,
+    inputs: Input | None,
+    shipments: _Shipments,
+    *,
+    capacity: float,
+    batch_seconds: float,
 ) -> tuple[Load, Load]:
     """The load, and its change in a second; the capacity is never less than the rate."""
     rate = before = change = 0.0
@@ -251,6 +262,7 @@ def _measure_load(
         capacity_rows_per_second=max(rate, capacity),
         state_bytes=shipments.state_bytes,
         epoch_seconds=epoch_seconds,
+        batch_seconds=batch_seconds,
     )
     return load, Load(
         rows_per_second=change,

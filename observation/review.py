@@ -8,6 +8,7 @@ with all reasons, is made only where it is stored or shown. The review writes no
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import nan
 
 import numpy as np
@@ -16,7 +17,8 @@ from holdfast.configs.controller import Bounds, Controller
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS, Prices
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.ft_policies.prediction.model import Fit, Prediction, RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.calibration import Score, calibrate, newest_scores
+from holdfast.ft_policies.prediction.model import Fit, Prediction
 from holdfast.ft_policies.prediction.steps import TIERS, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs, evaluate, intervals
@@ -24,7 +26,9 @@ from holdfast.ft_policies.tiering.controller import Choice, keep_paid_secondarie
 from holdfast.ft_policies.tiering.decision import Decision, WhatIf, what_if
 from holdfast.ft_policies.tiers import Mode
 from holdfast.observation.measurements import StreamMeasurements, measure
+from holdfast.observation.reports.recoveries import predict_recoveries
 from holdfast.resources.control_store.records import DecisionRow, DesiredState, Slot, StreamRow
+from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
 
 AHEAD_SECONDS = 60.0  # a new secondary is launched, rehearses and has its state by then
@@ -37,8 +41,8 @@ class Reviewer:
     """Reviews streams; caches the fits of the model, since measurements change less often than it reviews."""
 
     def __init__(self) -> None:
-        self._fits: dict[tuple[str, str], tuple[object, Fit]] = {}
-        """By control store and stream: the fit, and what identifies the measurements behind it."""
+        self._fits: dict[tuple[str, str], _Fitted] = {}
+        """By control store and stream."""
 
     def review(
         self, project: Project, last: Mapping[str, DecisionRow]
@@ -48,11 +52,7 @@ class Reviewer:
         Streams with the same prices, estimator and policy are evaluated together; `last` has the last
         decision about each stream.
         """
-        rows = [
-            row
-            for row in project.store.streams.all()
-            if row.desired is DesiredState.RUNNING and row.name in project.config.streams
-        ]
+        rows = _running(project)
         groups: dict[object, list[StreamInputs]] = {}
         for inputs in self.gather(project, rows, last):
             key = _group_key(project.config.stream(inputs.stream))
@@ -68,8 +68,8 @@ class Reviewer:
         """Choose a tier for one stream under other objectives, with the cost of each."""
         streams, declared = [self._gather_one(project, stream)], project.config.stream(stream)
         prices, section = project.prices(declared), declared.controller
-        candidates = evaluate(streams, _model(section), prices, WEIGHTS.get(section.weigh_by))
-        weighted = evaluate(streams, _model(section), prices, ALL_COSTS).cost[0]
+        candidates = evaluate(streams, section.model(), prices, WEIGHTS.get(section.weigh_by))
+        weighted = evaluate(streams, section.model(), prices, ALL_COSTS).cost[0]
         return what_if(candidates, section.policy(), weighted, objectives)
 
     def gather(
@@ -84,6 +84,7 @@ class Reviewer:
         billed = any(project.prices(stream).started_hours for stream in price_lists)
         secondaries = project.store.replicas.live_since(Slot.SECONDARY) if billed else {}
         changed_at = project.store.tiers.changed_at()
+        fits = self._fit(project.store, declared, measured)
         return [
             _stream_inputs(
                 declared[row.name],
@@ -91,7 +92,7 @@ class Reviewer:
                 last.get(row.name),
                 measured[row.name],
                 changed_at=changed_at.get(row.name, 0.0),
-                fit=self._fit(project.store.url, measured[row.name]),
+                fit=fits[row.name],
                 secondary_since=secondaries.get(row.name, nan),
             )
             for row in rows
@@ -105,16 +106,63 @@ class Reviewer:
                 f"{stream} has no measurements: it was never started",
                 hint=f"run `holdfast start {stream}`",
             )
-        [inputs] = self.gather(project, [row], project.store.decisions.latest_of_all())
-        return inputs
+        return self.gather_with_others(project, row)
 
-    def _fit(self, store: str, measured: StreamMeasurements) -> Fit:
+    def gather_with_others(self, project: Project, row: StreamRow) -> StreamInputs:
+        """Read the inputs of one stream; the recoveries of all that run calibrate its predictions."""
+        others = [other for other in _running(project) if other.name != row.name]
+        gathered = self.gather(project, [row, *others], project.store.decisions.latest_of_all())
+        return gathered[0]
+
+    def _fit(
+        self,
+        store: ControlStore,
+        declared: Mapping[str, StreamDeclaration],
+        measured: Mapping[str, StreamMeasurements],
+    ) -> dict[str, Fit]:
         """Fit again only if measurements were added, expired, or follow from another declaration."""
-        key, version = (store, measured.stream), _version(measured.step_timings)
-        cached = self._fits.get(key)
-        if cached is None or cached[0] != version:
-            cached = self._fits[key] = (version, RecoveryModel().fit(measured.step_timings))
-        return cached[1]
+        fitted: dict[str, _Fitted] = {}
+        for name, of_stream in measured.items():
+            key, version = (store.url, name), _version(of_stream)
+            if key not in self._fits or self._fits[key].version != version:
+                past = predict_recoveries(store, declared[name], of_stream)
+                self._fits[key] = _Fitted(
+                    version=version,
+                    fit=declared[name].controller.model().fit(of_stream.step_timings),
+                    scores=[prediction.score for prediction in past],
+                )
+            fitted[name] = self._fits[key]
+        pooled = newest_scores(score for one in fitted.values() for score in one.scores)
+        without_own = calibrate((), pooled)
+        return {
+            name: replace(
+                one.fit,
+                calibration=calibrate(
+                    one.scores, [score for score in pooled if score.stream != name]
+                )
+                if one.scores
+                else without_own,
+            )
+            for name, one in fitted.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fitted:
+    """The fit of one stream, its scores, and what identifies the measurements behind them."""
+
+    version: object
+    fit: Fit
+    scores: Sequence[Score]
+
+
+def _running(project: Project) -> list[StreamRow]:
+    """The streams that should run and are declared."""
+    return [
+        row
+        for row in project.store.streams.all()
+        if row.desired is DesiredState.RUNNING and row.name in project.config.streams
+    ]
 
 
 def choose(
@@ -122,7 +170,7 @@ def choose(
 ) -> tuple[Candidates, Choice]:
     """Evaluate streams that share a controller and prices, and choose for them."""
     weights = WEIGHTS.get(controller.weigh_by)
-    candidates = evaluate(streams, _model(controller), prices, weights)
+    candidates = evaluate(streams, controller.model(), prices, weights)
     choice = controller.policy().choose(candidates)
     if prices.started_hours:
         # Only in mode `auto` a decision releases a secondary.
@@ -140,12 +188,7 @@ def _review_group(project: Project, streams: Sequence[StreamInputs]) -> tuple[Ca
 
 def _group_key(declared: StreamDeclaration) -> tuple[object, ...]:
     section = declared.controller
-    estimation = section.weigh_by, section.estimator, section.count_detection
-    return declared.prices, *estimation, section.policy()
-
-
-def _model(controller: Controller) -> RecoveryModel:
-    return RecoveryModel(count_detection=controller.count_detection)
+    return declared.prices, section.weigh_by, section.estimator, section.model(), section.policy()
 
 
 def _stream_inputs(
@@ -248,19 +291,21 @@ def _predict_by_thesis(controller: Controller, measured: StreamMeasurements) -> 
     return model.predict(measured.step_timings, measured.load, rows_since_snapshot=rows)
 
 
-def _version(timings: StepTimings) -> object:
+def _version(measured: StreamMeasurements) -> object:
     """A value that changes with the timings: new ones are added at the end, old ones expire at the start.
 
     The times of writing snapshots, of which there are always new ones, matter only until a read was
     measured; and as they vary little, the fit follows them only from time to time.
     """
+    timings, recoveries = measured.step_timings, measured.recoveries
     steps = [
         (step, len(observed), observed[0], observed[-1])
         for step, observed in timings.steps.items()
         if observed
     ]
+    whole = (len(recoveries), recoveries[-1]) if recoveries else None
     reads = timings.steps.get(RecoveryStep.READ_SNAPSHOT, ())
     if any(read.cold for read in reads) or not timings.writes:
-        return steps
+        return steps, whole
     magnitude, newest = len(timings.writes).bit_length(), timings.writes[-1].at
-    return steps, magnitude, int(newest // REFIT_SECONDS)
+    return steps, whole, magnitude, int(newest // REFIT_SECONDS)

@@ -1,7 +1,6 @@
 """The report on the recovery model: the predicted and the measured time of each step."""
 
 from collections.abc import Sequence
-from functools import partial
 from statistics import median
 
 import dagster as dg
@@ -11,21 +10,13 @@ from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.assets.reports.plots import draw_recoveries
 from holdfast.assets.reports.table_report import Materialized, picture, table
 from holdfast.ft_policies.costs.report import Cell
-from holdfast.ft_policies.prediction.model import RecoveryModel
-from holdfast.observation.measurements import StreamMeasurements, measure
-from holdfast.observation.recovery_history import add_promises
-from holdfast.observation.reports.costs import read_tier_spans
+from holdfast.ft_policies.prediction.past import PastPrediction
+from holdfast.observation.measurements import measure
 from holdfast.observation.reports.files import write_report
-from holdfast.observation.reports.recoveries import (
-    RecoveryComparison,
-    compare_recoveries,
-    match_recoveries,
-)
-from holdfast.resources.project import Project
+from holdfast.observation.reports.recoveries import compared_cells, predict_recoveries
 
 REPORT = "recovery_model"
 TITLE = "Recoveries: predicted against observed"
-MOST_RECOVERIES = 100  # of a stream, the newest: each needs a new prediction
 
 
 def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
@@ -43,9 +34,13 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
         with dagster_errors(), projects.open() as project:
             measured = measure(project.store, [project.config.stream(name) for name in streams])
             recoveries = [
-                recovery for name in streams for recovery in compare_stream(project, measured[name])
+                recovery
+                for name in streams
+                for recovery in predict_recoveries(
+                    project.store, project.config.stream(name), measured[name]
+                )
             ]
-            rows = [row for recovery in recoveries for row in recovery.cells()]
+            rows = [row for recovery in recoveries for row in compared_cells(recovery)]
             png = draw_recoveries(recoveries, TITLE)
             file = write_report(project.config.home, REPORT, rows, png)
         return dg.MaterializeResult(
@@ -62,28 +57,9 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
     return recovery_model
 
 
-def compare_stream(project: Project, measured: StreamMeasurements) -> list[RecoveryComparison]:
-    """Compare the newest recoveries of a stream with their predictions, as far as measurements are kept."""
-    if not measured.recoveries:
-        return []
-    declared = project.config.stream(measured.stream)
-    counts = declared.controller.count_detection
-    recovered = match_recoveries(
-        declared.name,
-        measured.recoveries[-MOST_RECOVERIES:],
-        measured.step_timings,
-        read_tier_spans(project.store, declared.name, until=measured.at),
-        count_detection=counts,
-    )
-    promised = partial(add_promises, timings=declared.supervision.timings())
-    model = RecoveryModel(count_detection=counts)
-    capacity = float(measured.load.capacity_rows_per_second)
-    return compare_recoveries(recovered, measured.step_timings, model, promised, capacity=capacity)
-
-
-def _held_share(recoveries: Sequence[RecoveryComparison]) -> dict[str, float]:
+def _held_share(recoveries: Sequence[PastPrediction]) -> dict[str, float]:
     """The share of recoveries that took no longer than predicted; nothing without recoveries."""
-    held = [recovery.observed_seconds <= recovery.predicted_seconds for recovery in recoveries]
+    held = [recovery.recovered.seconds <= recovery.seconds for recovery in recoveries]
     return {"held_share": sum(held) / len(held)} if held else {}
 
 

@@ -9,9 +9,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from holdfast.ft_policies.costs.report import CostRow
+from holdfast.ft_policies.prediction.past import PastPrediction
 from holdfast.ft_policies.tiering.decision import WhatIf
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.reports.recoveries import RecoveryComparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,20 +73,20 @@ def draw_what_if(streams: Mapping[str, Sequence[WhatIf]], currency: str, title: 
     return _png(figure)
 
 
-def draw_recoveries(recoveries: Sequence[RecoveryComparison], title: str) -> bytes:
+def draw_recoveries(recoveries: Sequence[PastPrediction], title: str) -> bytes:
     """Draw predicted against observed times; a point below the line took longer than predicted."""
     figure = _figure(6.4, 5.0, title)
     panel = figure.subplots()
     for tier in Tier:
-        of_tier = [recovery for recovery in recoveries if recovery.tier is tier]
-        observed = [recovery.observed_seconds for recovery in of_tier]
+        of_tier = [recovery for recovery in recoveries if recovery.recovered.tier is tier]
+        observed = [recovery.recovered.seconds for recovery in of_tier]
         panel.plot(
             observed,
-            [recovery.predicted_seconds for recovery in of_tier],
+            [recovery.seconds for recovery in of_tier],
             "o",
             color=TIER_COLOURS[tier],
         )
-    seconds = [s for r in recoveries for s in (r.observed_seconds, r.predicted_seconds)]
+    seconds = [s for r in recoveries for s in (r.recovered.seconds, r.seconds)]
     top = max(seconds, default=1.0) * 1.1 or 1.0
     panel.plot([0.0, top], [0.0, top], color="grey", linewidth=1.0)
     panel.set_xlim(0.0, top)
@@ -94,7 +94,7 @@ def draw_recoveries(recoveries: Sequence[RecoveryComparison], title: str) -> byt
     panel.set_xlabel("observed seconds")
     panel.set_ylabel("predicted seconds")
     hide_frame(panel)
-    _tier_legend(figure, {recovery.tier for recovery in recoveries})
+    _tier_legend(figure, {recovery.recovered.tier for recovery in recoveries})
     return _png(figure)
 
 

@@ -5,16 +5,19 @@ Inputs are kept as JSON, so that a later model can be judged by the same failove
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import nan
 from typing import Any, TypeAlias
 
+from holdfast.ft_policies.prediction.calibration import UNCALIBRATED, Calibration
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StateAges, StepTimings
 from holdfast.ft_policies.prediction.steps import TIERS, Load, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.measurements import measure
+from holdfast.observation.measurements import RECENT_SECONDS, measure
+from holdfast.observation.recovery_history import Recovery
 from holdfast.observation.status import observe_stream
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.tables.recent import Level
 from holdfast.resources.project import Project
 
 Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
@@ -33,6 +36,15 @@ class PredictionInputs:
     sync_age: float
     rows_since_snapshot: float
     writes: Sequence[tuple[float, float]]
+    epoch_age: float
+    """Seconds since the newest epoch was decided."""
+    commit_age: float
+    """Seconds since the newest commit."""
+    waiting_epochs: int
+    """Decided and not yet committed."""
+    batch_seconds: float
+    """The mean of the last minute."""
+    longest_batch_seconds: float
 
     @classmethod
     def of(cls, project: Project, stream: str) -> "PredictionInputs":
@@ -41,6 +53,13 @@ class PredictionInputs:
         load, seen = measured.load, observe_stream(project, stream)
         newest, secondary = project.store.snapshots.newest(stream), seen.secondary
         decided = -1 if seen.epoch is None else seen.epoch.epoch
+        committed = project.store.ledger.last(stream)
+        assert seen.epoch is not None
+        assert committed is not None
+        batches = project.store.recent.levels(
+            [SampleName.BATCH_SECONDS], stream, since_at=measured.at - RECENT_SECONDS
+        )
+        batch = batches.get(stream, {}).get(SampleName.BATCH_SECONDS, Level(mean=0.0, most=0.0))
 
         def age(epoch: int | None) -> float:
             return (decided - (-1 if epoch is None else epoch)) * float(load.epoch_seconds)
@@ -55,21 +74,28 @@ class PredictionInputs:
             sync_age=age(None if secondary is None else secondary.epoch),
             rows_since_snapshot=float(load.rows_per_second) * measured.snapshot_age_seconds,
             writes=[(write.size, write.seconds) for write in measured.step_timings.writes],
+            epoch_age=measured.at - seen.epoch.decided_at,
+            commit_age=measured.at - committed.committed_at,
+            waiting_epochs=decided - committed.epoch,
+            batch_seconds=batch.mean,
+            longest_batch_seconds=batch.most,
         )
 
-    def predict(self, steps: Steps, tier: Tier) -> dict[str, float]:
-        """Seconds of a recovery if the primary failed then, by each model; infinite without enough timings."""
-        writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
-        step_timings = StepTimings(steps=steps, writes=writes)
+    def predict(
+        self, steps: Steps, tier: Tier, calibration: Calibration = UNCALIBRATED
+    ) -> dict[str, float]:
+        """The seconds that each model would have predicted."""
+        step_timings = self.timings(steps)
         load = Load(
             rows_per_second=self.rows_per_second,
             capacity_rows_per_second=self.capacity_rows_per_second,
             state_bytes=self.state_bytes,
             epoch_seconds=self.epoch_seconds,
+            batch_seconds=self.longest_batch_seconds,
         )
         ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
         predictions = {
-            "ours": RecoveryModel().predict_at(step_timings, load, ages),
+            "ours": RecoveryModel().predict_at(step_timings, load, ages, calibration=calibration),
             "thesis": ThesisModel(count_detection=True).predict(
                 step_timings, load, rows_since_snapshot=self.rows_since_snapshot
             ),
@@ -79,18 +105,21 @@ class PredictionInputs:
             for name, prediction in predictions.items()
         }
 
+    def timings(self, steps: Steps) -> StepTimings:
+        """The timings of steps, with the snapshots that had been written."""
+        writes = [Observation(seconds=seconds, size=size) for size, seconds in self.writes]
+        return StepTimings(steps=steps, writes=writes)
+
 
 def measure_steps(project: Project, stream: str) -> Steps:
     """The timings of the steps of a stream's recoveries until now."""
     return measure(project.store, [project.config.stream(stream)])[stream].step_timings.steps
 
 
-def measure_recovery_seconds(project: Project, stream: str, *, since_at: float) -> float:
-    """Seconds from the last heartbeat until the first new commit, as the stream measured it."""
+def find_recovery(project: Project, stream: str, *, since_at: float) -> Recovery | None:
+    """The first recovery that the stream has measured since then."""
     measured = measure(project.store, [project.config.stream(stream)])[stream]
-    return next(
-        (recovery.seconds for recovery in measured.recoveries if recovery.at >= since_at), nan
-    )
+    return next((recovery for recovery in measured.recoveries if recovery.at >= since_at), None)
 
 
 def steps_to_json(steps: Steps) -> dict[str, Any]:
@@ -98,13 +127,12 @@ def steps_to_json(steps: Steps) -> dict[str, Any]:
     return {step.value: [asdict(timing) for timing in timings] for step, timings in steps.items()}
 
 
-def read_steps_until(kept: Mapping[str, Any], at: float) -> Steps:
-    """The timings that had been measured at a time."""
+def read_steps(kept: Mapping[str, Any]) -> Steps:
+    """The inverse of `steps_to_json`."""
     return {
         RecoveryStep(step): [
             Observation(**{**timing, "readiness": Readiness(timing["readiness"])})
             for timing in timings
-            if timing["at"] <= at
         ]
         for step, timings in kept.items()
     }

@@ -5,11 +5,12 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from benchmarks.streams.forecast import PredictionInputs, measure_recovery_seconds, measure_steps
+from benchmarks.streams.forecast import PredictionInputs, find_recovery, measure_steps
 from benchmarks.streams.measurements import Condition, wait
 from benchmarks.streams.project import describe_stream
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.recovery_history import Recovery
 from holdfast.observation.status import observe_stream
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.project import Project
@@ -17,19 +18,19 @@ from holdfast.resources.project import Project
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KilledPrimary:
-    """One kill: its time, the seconds until the next epoch and until the stream had caught up, and the successor."""
+    """One kill: its time, the seconds until the next epoch, the recovery as the stream measured it, and the successor."""
 
     at: float
     inputs: PredictionInputs
     predicted: Mapping[str, float]
     to_next_epoch: float
-    to_caught_up: float
-    """Not a number where the stream did not fall behind."""
+    recovery: Recovery
+    """From the last sign of life; in `active_replication` the longest pause between two commits."""
     successor: ReplicaRow
 
 
 def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
-    """Kill the primary's driver, and wait until its successor has caught up."""
+    """Kill the primary's driver, and wait until its successor commits."""
     store, killed = project.store, observe_stream(project, stream).primary
     assert killed is not None
     assert killed.pid is not None
@@ -51,17 +52,23 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
         is_new = seen.primary is not None and seen.primary.id != killed.id
         return seen.primary if is_new and seen.verdict.health is Health.HEALTHY else None
 
-    await_condition(
-        project, stream, lambda: find_successor() is not None, "successor that has caught up"
-    )
+    await_condition(project, stream, lambda: find_successor() is not None, "successor that commits")
     primary = find_successor()
     assert primary is not None
+    await_condition(
+        project,
+        stream,
+        lambda: find_recovery(project, stream, since_at=at) is not None,
+        "recorded recovery",
+    )
+    recovery = find_recovery(project, stream, since_at=at)
+    assert recovery is not None
     return KilledPrimary(
         at=at,
         inputs=inputs,
         predicted=predicted,
         to_next_epoch=entry.committed_at - at,
-        to_caught_up=measure_recovery_seconds(project, stream, since_at=at),
+        recovery=recovery,
         successor=primary,
     )
 

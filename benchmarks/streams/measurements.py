@@ -9,6 +9,7 @@ import psutil
 
 from benchmarks.streams.forecast import PredictionInputs, Steps
 from benchmarks.streams.workload import State
+from holdfast.observation.recovery_history import Recovery
 
 PATIENCE_SECONDS = 180.0
 LOOK_SECONDS = 0.02
@@ -24,8 +25,8 @@ class Failover:
     steps: Mapping[str, float]
     inputs: PredictionInputs | None = None
     """The inputs of a prediction before the kill."""
-    observed: float = 0.0
-    """What the whole recovery took, until the stream had caught up."""
+    recovery: Recovery | None = None
+    """The recovery as the stream measured it, from the last sign of life until the first new commit."""
 
     @classmethod
     def split(cls, seconds: float, steps: Mapping[str, float]) -> "Failover":
@@ -64,15 +65,16 @@ class ContenderResult:
     state_megabytes: float = 0.0
     steady: Steady = field(default_factory=lambda: Steady(Usage()))
     failovers: list[Failover] = field(default_factory=list)
+    steps: Steps = field(default_factory=dict)
+    """Everything that the stream had measured at the end; empty for plain Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamProof:
-    """What is left of a stream: how many rows of all it put out differ from a batch's, and what was measured."""
+    """What is left of a stream: how many rows of all it put out differ from a batch's."""
 
     state: State
     differing: int
-    steps: Steps
 
 
 def wait(condition: Condition, what: str, story: Callable[[], str]) -> None:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ class Kill:
     tier: Tier
     predicted: float
     to_next_epoch: float
-    to_caught_up: float
+    recovery_seconds: float
 
     @property
     def phase(self) -> str:
@@ -65,8 +64,8 @@ class Kill:
 
     @property
     def seconds(self) -> float:
-        """Until the stream was back; one that never stopped has nothing to catch up with."""
-        return max(self.to_next_epoch, self.to_caught_up if isfinite(self.to_caught_up) else 0.0)
+        """Until the stream committed again, from the kill or from the last sign of life."""
+        return max(self.to_next_epoch, self.recovery_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ def _kill(project: Project, monitor: StreamMonitor) -> Kill:
         tier=tier,
         predicted=killed.predicted["ours"],
         to_next_epoch=killed.to_next_epoch,
-        to_caught_up=killed.to_caught_up,
+        recovery_seconds=killed.recovery.seconds,
     )
 
 

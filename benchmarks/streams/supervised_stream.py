@@ -111,7 +111,7 @@ class SupervisedStream:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
         killed = kill_primary(self._project, NAME, self._tier)
         found = Failover.split(killed.to_next_epoch, self._steps(killed.at, killed.successor))
-        return replace(found, inputs=killed.inputs, observed=killed.to_caught_up)
+        return replace(found, inputs=killed.inputs, recovery=killed.recovery)
 
     def steps(self) -> Steps:
         """All that was measured of it."""

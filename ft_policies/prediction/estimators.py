@@ -131,10 +131,12 @@ class UpperQuantile(Estimator):
         newest = sorted(history, key=lambda observation: observation.at)[-count:]
         seconds = np.array([observation.seconds for observation in newest])
         sizes = np.array([observation.size for observation in newest])
-        weights = 0.5 ** (np.arange(len(newest))[::-1] / self.half_life)
+        weights = recent_weights(len(newest), self.half_life)
         base, slope = _typical(seconds, sizes, weights)
         ratios = np.log((seconds + JITTER_SECONDS) / (base + slope * sizes + JITTER_SECONDS))
-        factor = exp(self._upper(ratios, weights, fitted=2 if slope > 0 else 1))
+        factor = exp(
+            upper_ratio(ratios, weights, confidence=self.confidence, fitted=2 if slope > 0 else 1)
+        )
         bound = max(factor * base + (factor - 1.0) * JITTER_SECONDS, 0.0)
         growth, largest = factor * slope, float(sizes.max())
         return Line(
@@ -146,23 +148,33 @@ class UpperQuantile(Estimator):
             samples=len(history),
         )
 
-    def _upper(self, ratios: FloatArray, weights: FloatArray, *, fitted: int) -> float:
-        """The upper quantile of a new ratio's logarithm; `fitted` parameters reduce the freedom."""
-        recent = _quantile(ratios, weights**3, 0.5)  # a rise is followed
-        centre = max(_quantile(ratios, weights, 0.5), recent)
-        deviations = ratios - centre
-        usual = 1.4826 * _quantile(np.abs(deviations), weights, 0.5)
-        limit = OUTLIER_SPREADS * max(usual, LENT_SPREAD)
-        count = float(weights.sum() ** 2 / (weights**2).sum())
-        squares = count * float(
-            np.average(np.clip(deviations, -limit, limit) ** 2, weights=weights)
-        )
-        freedom = LENT_OBSERVATIONS + count - fitted
-        spread = sqrt((LENT_OBSERVATIONS * LENT_SPREAD**2 + squares) / freedom)
-        predicted = centre + _student(self.confidence, freedom) * spread * sqrt(
-            1.0 + fitted / count
-        )
-        return max(predicted, _quantile(ratios, weights, self.confidence))
+
+def recent_weights(count: int, half_life: float) -> FloatArray:
+    """The weights of observations, oldest first: one counts half as much as one that came `half_life` later."""
+    weights: FloatArray = 0.5 ** (np.arange(count)[::-1] / half_life)
+    return weights
+
+
+def upper_ratio(
+    ratios: FloatArray,
+    weights: FloatArray,
+    *,
+    confidence: float,
+    fitted: int = 1,
+    lent_spread: float = LENT_SPREAD,
+) -> float:
+    """The upper quantile of a new ratio, all as logarithms; `fitted` parameters reduce the freedom."""
+    recent = _quantile(ratios, weights**3, 0.5)  # a rise is followed
+    centre = max(_quantile(ratios, weights, 0.5), recent)
+    deviations = ratios - centre
+    usual = 1.4826 * _quantile(np.abs(deviations), weights, 0.5)
+    limit = OUTLIER_SPREADS * max(usual, lent_spread)
+    count = float(weights.sum() ** 2 / (weights**2).sum())
+    squares = count * float(np.average(np.clip(deviations, -limit, limit) ** 2, weights=weights))
+    freedom = LENT_OBSERVATIONS + count - fitted
+    spread = sqrt((LENT_OBSERVATIONS * lent_spread**2 + squares) / freedom)
+    predicted = centre + _student(confidence, freedom) * spread * sqrt(1.0 + fitted / count)
+    return max(predicted, _quantile(ratios, weights, confidence))
 
 
 def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tuple[float, float]:

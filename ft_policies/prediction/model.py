@@ -6,6 +6,7 @@ from math import inf
 
 import numpy as np
 
+from holdfast.ft_policies.prediction.calibration import UNCALIBRATED, Calibration
 from holdfast.ft_policies.prediction.estimators import (
     Estimator,
     Line,
@@ -146,19 +147,19 @@ class Bounds:
         bytes_to_read: FloatLike,
         rows: FloatLike,
         row_seconds: FloatLike,
-        epoch_seconds: FloatLike = 0.0,
+        next_commit_seconds: FloatLike = 0.0,
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
         Each row beyond the largest measured replay adds at most `row_seconds`, the time that a driver
         needs for a row at full speed: the few measured replays are mostly the cost of their first
-        epochs, and say little about a single row. A first commit that was never measured takes an epoch.
+        epochs, and say little about a single row. A first commit that was never measured takes `next_commit_seconds`.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
         bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
         bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
         measured = self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] > 0
-        bounds["first_commit"] = np.where(measured, bounds["first_commit"], epoch_seconds)
+        bounds["first_commit"] = np.where(measured, bounds["first_commit"], next_commit_seconds)
         return StepSeconds(**bounds)
 
     def _sized(
@@ -170,6 +171,15 @@ class Bounds:
         within, excess = np.minimum(size, largest), np.maximum(size - largest, 0.0)
         beyond = np.minimum(self.beyond[..., at], each_seconds / sure)
         return np.asarray(self.base[..., at] + self.slope[..., at] * within + beyond * excess)
+
+    def typical(self, steps: StepSeconds) -> StepSeconds:
+        """The same steps without their delays: what each takes half of the time."""
+        return StepSeconds(
+            **{
+                step.value: getattr(steps, step) * (1.0 - self.unsure[..., at])
+                for at, step in enumerate(STEPS)
+            }
+        )
 
     def share_delay(self, steps: StepSeconds, paid: FloatArray, correlation: float) -> StepSeconds:
         """The same steps, each with its share of their combined delay.
@@ -196,6 +206,7 @@ class Fit:
     bounds: Bounds
     enough: bool
     missing: tuple[RecoveryStep, ...]
+    calibration: Calibration = UNCALIBRATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,12 +240,14 @@ class StateAges:
 class RecoveryModel:
     """Holdfast's model: the sum of the upper bounds of the steps, reduced because not all are reached at once.
 
-    `correlation` is how much a slow step implies another slow one, as on a busy host.
+    `correlation` is how much a slow step implies another slow one, as on a busy host. A calibration replaces
+    the bounds by typical times and a factor; tiers that it does not cover get `uncalibrated_margin` on top.
     """
 
     estimator: Estimator = field(default_factory=UpperQuantile)
     count_detection: bool = True
     correlation: float = 0.25
+    uncalibrated_margin: float = 0.2
 
     def predict(
         self,
@@ -258,11 +271,19 @@ class RecoveryModel:
         return self.predict_at(timings, load, ages, precise=precise)
 
     def predict_at(
-        self, timings: StepTimings, load: Load, ages: StateAges, *, precise: BoolLike = True
+        self,
+        timings: StepTimings,
+        load: Load,
+        ages: StateAges,
+        *,
+        precise: BoolLike = True,
+        calibration: Calibration | None = None,
     ) -> Prediction:
         """Predict a recovery from state of this age; with the present age, a failure now."""
         fit = self.fit(timings)
-        steps, seconds = self.seconds(fit.bounds, load, ages, precise=precise)
+        steps, seconds = self.seconds(
+            fit.bounds, load, ages, precise=precise, calibration=calibration
+        )
         return Prediction.of(seconds, steps, fit.missing)
 
     def fit(self, timings: StepTimings) -> Fit:
@@ -291,7 +312,13 @@ class RecoveryModel:
         return self.estimator.line(history)
 
     def seconds(
-        self, bounds: Bounds, load: Load, ages: StateAges, *, precise: BoolLike = True
+        self,
+        bounds: Bounds,
+        load: Load,
+        ages: StateAges,
+        *,
+        precise: BoolLike = True,
+        calibration: Calibration | None = None,
     ) -> tuple[StepSeconds, FloatArray]:
         """Steps and sums of any number of streams: bounds (n, 1, ...), load (n, 1), ages (k,) or (n, k)."""
         rows = rows_since_state(
@@ -305,7 +332,10 @@ class RecoveryModel:
             rows=rows,
             capacity=capacity,
             precise=precise,
-            epoch_seconds=np.asarray(load.epoch_seconds, dtype=np.float64)[..., np.newaxis],
+            next_commit_seconds=np.asarray(load.next_commit_seconds, dtype=np.float64)[
+                ..., np.newaxis
+            ],
+            calibration=calibration,
         )
 
     def seconds_for(
@@ -316,16 +346,40 @@ class RecoveryModel:
         rows: FloatLike,
         capacity: FloatLike,
         precise: BoolLike = True,
-        epoch_seconds: FloatLike = 0.0,
+        next_commit_seconds: FloatLike = 0.0,
+        calibration: Calibration | None = None,
     ) -> tuple[StepSeconds, FloatArray]:
         """The same for known amounts to read and to replay; all (..., tiers)."""
-        steps = bounds.steps(
+        slowest = bounds.steps(
             bytes_to_read=bytes_to_read,
             rows=rows,
             row_seconds=1.0 / np.maximum(capacity, LEAST_CAPACITY),
-            epoch_seconds=epoch_seconds,
+            next_commit_seconds=next_commit_seconds,
         )
-        paid = steps.of_tiers(precise=precise, count_detection=self.count_detection)
-        steps = bounds.share_delay(steps, paid, self.correlation)
+        paid = slowest.of_tiers(precise=precise, count_detection=self.count_detection)
+        steps = bounds.share_delay(slowest, paid, self.correlation)
+        if calibration is not None:
+            typical = bounds.typical(slowest)
+            steps = calibration.apply(typical, steps, margin=self.uncalibrated_margin)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
         return steps, total
+
+    def typical_seconds(
+        self,
+        bounds: Bounds,
+        *,
+        bytes_to_read: FloatLike,
+        rows: FloatLike,
+        capacity: FloatLike,
+        next_commit_seconds: FloatLike = 0.0,
+    ) -> FloatArray:
+        """What half of the recoveries should take, for known amounts: what calibrations compare with."""
+        typical = Calibration.of_typical_times()
+        return self.seconds_for(
+            bounds,
+            bytes_to_read=bytes_to_read,
+            rows=rows,
+            capacity=capacity,
+            next_commit_seconds=next_commit_seconds,
+            calibration=typical,
+        )[1]

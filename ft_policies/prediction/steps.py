@@ -117,12 +117,19 @@ class Load:
     """The load of a stream: floats, or arrays that can be broadcast to each other (no axis of tiers).
 
     `capacity_rows_per_second` is the rate of a driver that catches up; `state_bytes` is what a restore reads.
+    `epoch_seconds` is the time between two epochs, `batch_seconds` what the query takes for one, with its commit.
     """
 
     rows_per_second: FloatLike
     capacity_rows_per_second: FloatLike
     state_bytes: FloatLike
     epoch_seconds: FloatLike
+    batch_seconds: FloatLike = 0.0
+
+    @property
+    def next_commit_seconds(self) -> FloatLike:
+        """Until an epoch that has just begun is closed, processed and committed."""
+        return self.epoch_seconds + self.batch_seconds
 
 
 def rows_since_state(

@@ -129,7 +129,7 @@ MEASURED = System(
 fallback for what was never measured in a project."""
 
 
-def measured_system(inputs: StreamInputs, *, count_detection: bool = True) -> System:
+def measured_system(inputs: StreamInputs, model: RecoveryModel) -> System:
     """Holdfast as measured on one stream; values of 0 (not measured) are taken from `MEASURED`."""
     rows = float(inputs.load.rows_per_second) or MEASURED.usual_rows_per_second
     window = MEASURED.state.window_seconds
@@ -139,7 +139,8 @@ def measured_system(inputs: StreamInputs, *, count_detection: bool = True) -> Sy
         MEASURED,
         recoveries=MeasuredRecoveries(
             bounds=_complete_bounds(inputs.fit.bounds),
-            model=RecoveryModel(count_detection=count_detection),
+            model=model,
+            calibration=inputs.fit.calibration,
         ),
         overheads=MeasuredOverheads(
             shares=inputs.shares,

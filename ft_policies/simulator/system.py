@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.ft_policies.costs.prices import TierShares, Usage, measured_overhead, thesis_overhead
+from holdfast.ft_policies.prediction.calibration import Calibration
 from holdfast.ft_policies.prediction.model import Bounds, RecoveryModel, StateAges, StepTimings
 from holdfast.ft_policies.prediction.steps import FloatArray, FloatLike, Load
 from holdfast.ft_policies.prediction.thesis import ThesisModel
@@ -178,10 +179,13 @@ class MeasuredRecoveries:
 
     bounds: Bounds
     model: RecoveryModel = field(default_factory=RecoveryModel)
+    calibration: Calibration | None = None
 
     def seconds(self, load: Load, ages: StateAges, *, precise: bool) -> FloatArray:
         """Seconds of every tier, (..., tiers)."""
-        _, seconds = self.model.seconds(self.bounds, load, ages, precise=precise)
+        _, seconds = self.model.seconds(
+            self.bounds, load, ages, precise=precise, calibration=self.calibration
+        )
         return seconds
 
 

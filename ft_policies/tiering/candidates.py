@@ -19,6 +19,7 @@ from holdfast.ft_policies.costs.prices import (
     weighted,
 )
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.calibration import Calibration
 from holdfast.ft_policies.prediction.model import Bounds, Fit, Prediction, RecoveryModel, StateAges
 from holdfast.ft_policies.prediction.steps import TIERS, BoolArray, FloatArray, IntArray, Load
 from holdfast.ft_policies.tiers import Guarantee, Mode, Tier
@@ -195,6 +196,7 @@ def _predictions(
         )
         return seconds, seconds, steps[:, np.newaxis]
     bounds = Bounds.stack(stream.fit.bounds for stream in streams)
+    calibration = Calibration.stack(stream.fit.calibration for stream in streams)
 
     def predict(load: Load) -> tuple[FloatArray, FloatArray]:
         ages = StateAges.oldest(
@@ -204,7 +206,7 @@ def _predictions(
             sync_seconds=_column(streams, lambda stream: stream.sync_seconds),
             epoch_seconds=load.epoch_seconds,
         )
-        steps, seconds = model.seconds(bounds, load, ages)
+        steps, seconds = model.seconds(bounds, load, ages, calibration=calibration)
         return seconds, steps.of_tiers(count_detection=model.count_detection)
 
     predicted, steps = predict(_stack([stream.load for stream in streams]))
@@ -265,4 +267,5 @@ def _stack(loads: Sequence[Load]) -> Load:
         capacity_rows_per_second=column("capacity_rows_per_second"),
         state_bytes=column("state_bytes"),
         epoch_seconds=column("epoch_seconds"),
+        batch_seconds=column("batch_seconds"),
     )

@@ -34,6 +34,8 @@ class TierOption:
     money_per_hour: float
     rejected: str | None
     """Why; `None` for the chosen tier."""
+    calibration: str | None = None
+    """What the prediction is worth, in words; `None` in records of older versions and by the thesis."""
 
     @classmethod
     def of(cls, row: StreamChoice, tier: int) -> "TierOption":
@@ -50,6 +52,7 @@ class TierOption:
             cost=row.cost(candidate),
             money_per_hour=row.money_per_hour(candidate),
             rejected=explain_rejection(row, candidate),
+            calibration=row.calibration(tier),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -59,6 +62,7 @@ class TierOption:
             **{name: _finite_or_null(getattr(self, name)) for name in _MEASURES},
             "steps": {step.value: _finite_or_null(took) for step, took in self.steps.items()},
             "rejected": self.rejected,
+            "calibration": self.calibration,
         }
 
     @classmethod
@@ -71,6 +75,7 @@ class TierOption:
                 RecoveryStep(step): _null_as_inf(took) for step, took in record["steps"].items()
             },
             rejected=record["rejected"],
+            calibration=record.get("calibration"),
         )
 
 
@@ -148,7 +153,7 @@ class Decision:
                 mode=Mode(record["mode"]),
                 objective_seconds=_null_as_inf(record["objective_seconds"]),
                 guarantee=Guarantee(record["guarantee"]),
-                load=Load(**{name: _null_as_inf(record["load"][name]) for name in _LOAD}),
+                load=Load(**{name: _null_as_inf(took) for name, took in record["load"].items()}),
                 currency=record["currency"],
                 tiers=tuple(TierOption.from_json(option) for option in record["tiers"]),
                 current=Tier(record["current"]),

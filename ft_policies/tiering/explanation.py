@@ -74,6 +74,17 @@ class StreamChoice:
     def sync_every(self, candidate: Candidate) -> float:
         return float(self.candidates.sync_every[self.index, candidate[0]])
 
+    def calibration(self, tier: int) -> str | None:
+        """What the prediction of a tier is worth, in words; `None` by the thesis, which has no calibration."""
+        return (
+            None if self.inputs.thesis is not None else self.inputs.fit.calibration.describe(tier)
+        )
+
+    def is_uncalibrated(self, tier: int) -> bool:
+        """Whether a margin was added, because too few recoveries are known."""
+        calibrated = self.inputs.fit.calibration.calibrated
+        return self.inputs.thesis is None and not calibrated[tier]
+
     def meets_objective(self, candidate: Candidate) -> bool:
         """Whether the stream may have it and would recover in time."""
         affordable = self.is_allowed(candidate[1]) and self.cost(candidate) < inf
@@ -258,7 +269,8 @@ def _saving(row: StreamChoice) -> str:
 
 
 def _predicted(row: StreamChoice) -> str:
-    return f"predicted {_seconds(row.seconds(row.chosen))}"
+    caution = ", uncalibrated" if row.is_uncalibrated(row.chosen[1]) else ""
+    return f"predicted {_seconds(row.seconds(row.chosen))}{caution}"
 
 
 def _seconds(value: float) -> str:

@@ -4,75 +4,76 @@ Each is predicted from the measurements before the failure, for the bytes and ro
 read and to replay: so the model is judged, and not the age of the last decision.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isfinite
-from typing import TypeAlias
+from collections.abc import Sequence
+from functools import partial
 
+from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.costs.report import Cell
 from holdfast.ft_policies.costs.tier_spans import TierSpan
 from holdfast.ft_policies.prediction.estimators import Observation
-from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
-from holdfast.ft_policies.prediction.steps import GOES_THROUGH, STEPS, TIERS, RecoveryStep
+from holdfast.ft_policies.prediction.model import StepTimings
+from holdfast.ft_policies.prediction.past import (
+    PastPrediction,
+    PastRecovery,
+    predict_past,
+    tier_by_steps,
+)
+from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.recovery_history import SLACK_SECONDS, Recovery
+from holdfast.observation.measurements import StreamMeasurements
+from holdfast.observation.recovery_history import SLACK_SECONDS, Recovery, add_promises
+from holdfast.observation.reports.costs import read_tier_spans
+from holdfast.resources.control_store.store import ControlStore
 
-Promised: TypeAlias = Callable[[Sequence[Observation]], Sequence[Observation]]
-"""Adds the bounds that the lease promises to the detection times."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchedRecovery:
-    """One recovery; `at` is when the stream had caught up, `lost_at` the last heartbeat before the failure."""
-
-    stream: str
-    at: float
-    lost_at: float
-    tier: Tier
-    seconds: float
-    steps: Mapping[RecoveryStep, Observation]
+MOST_RECOVERIES = 100  # of a stream, the newest: each needs a prediction of its own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryComparison:
-    """A recovery beside its prediction."""
+def predict_recoveries(
+    store: ControlStore, declared: StreamDeclaration, measured: StreamMeasurements
+) -> list[PastPrediction]:
+    """Predict the newest recoveries of a stream again, each as it would have been before its failure."""
+    if not measured.recoveries:
+        return []
+    counts = declared.controller.count_detection
+    return predict_past(
+        match_recoveries(
+            declared.name,
+            measured.recoveries[-MOST_RECOVERIES:],
+            measured.step_timings,
+            read_tier_spans(store, declared.name, until=measured.at),
+            count_detection=counts,
+        ),
+        measured.step_timings,
+        declared.controller.model(),
+        partial(add_promises, timings=declared.supervision.timings()),
+        capacity=float(measured.load.capacity_rows_per_second),
+        next_commit_seconds=float(measured.load.next_commit_seconds),
+    )
 
-    recovered: MatchedRecovery
-    predicted_seconds: float
-    predicted_steps: Mapping[RecoveryStep, float] = field(default_factory=dict)
 
-    @property
-    def tier(self) -> Tier:
-        """The tier that the stream had at the failure."""
-        return self.recovered.tier
-
-    @property
-    def observed_seconds(self) -> float:
-        """The measured time."""
-        return self.recovered.seconds
-
-    def cells(self) -> list[dict[str, Cell]]:
-        """A row for the whole, and a row for each step that was both predicted and measured."""
-        steps = [
-            (step.value, self.predicted_steps[step], observation.seconds)
-            for step, observation in self.recovered.steps.items()
-            if step in self.predicted_steps
-        ]
-        return [
-            {
-                "stream": self.recovered.stream,
-                "at": self.recovered.at,
-                "tier": self.tier.value,
-                "step": step,
-                "predicted_seconds": predicted,
-                "observed_seconds": observed,
-                "held": observed <= predicted,
-            }
-            for step, predicted, observed in (
-                ("all", self.predicted_seconds, self.observed_seconds),
-                *steps,
-            )
-        ]
+def compared_cells(prediction: PastPrediction) -> list[dict[str, Cell]]:
+    """A row for the whole recovery, and a row for each step that was both predicted and measured."""
+    recovered = prediction.recovered
+    steps = [
+        (step.value, prediction.steps[step], observation.seconds)
+        for step, observation in recovered.steps.items()
+        if step in prediction.steps
+    ]
+    return [
+        {
+            "stream": recovered.stream,
+            "at": recovered.at,
+            "tier": recovered.tier.value,
+            "step": step,
+            "predicted_seconds": predicted,
+            "observed_seconds": observed,
+            "held": observed <= predicted,
+        }
+        for step, predicted, observed in (
+            ("all", prediction.seconds, recovered.seconds),
+            *steps,
+        )
+    ]
 
 
 def match_recoveries(
@@ -82,84 +83,41 @@ def match_recoveries(
     spans: Sequence[TierSpan],
     *,
     count_detection: bool,
-) -> list[MatchedRecovery]:
-    """Match whole recoveries with the tier that the stream had, and with the steps of that time."""
+) -> list[PastRecovery]:
+    """Match whole recoveries with the steps of that time, and with the tier that the stream had."""
     return [
-        MatchedRecovery(
-            stream=stream,
-            at=recovery.at,
-            lost_at=recovery.at - recovery.seconds,
-            tier=Tier.PASSIVE_REPLICATION
-            if recovery.cold
-            else _tier_at(spans, recovery.at - recovery.seconds),
-            seconds=recovery.counted(count_detection),
-            steps=_steps(recovery, step_timings),
+        match_recovery(
+            stream,
+            recovery,
+            step_timings,
+            _tier_at(spans, recovery.at - recovery.seconds),
+            count_detection=count_detection,
         )
         for recovery in observed
     ]
 
 
-def compare_recoveries(
-    recovered: Sequence[MatchedRecovery],
+def match_recovery(
+    stream: str,
+    recovery: Recovery,
     step_timings: StepTimings,
-    model: RecoveryModel,
-    promised: Promised,
+    wanted: Tier,
     *,
-    capacity: float,
-) -> list[RecoveryComparison]:
-    """Compare each recovery that can be predicted; in `active_replication` only a pause is measured."""
-    predicted = [
-        _compare(
-            recovery, _measured_before(recovery.lost_at, step_timings, promised), model, capacity
-        )
-        for recovery in recovered
-        if recovery.tier is not Tier.ACTIVE_REPLICATION and _is_sized(recovery)
-    ]
-    return [recovery for recovery in predicted if isfinite(recovery.predicted_seconds)]
-
-
-def _is_sized(recovered: MatchedRecovery) -> bool:
-    """Whether the sizes of all steps that depend on one are known."""
-    at = TIERS.index(recovered.tier)
-    return all(
-        step in recovered.steps or not GOES_THROUGH[at, STEPS.index(step)]
-        for step in (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
-    )
-
-
-def _measured_before(at: float, step_timings: StepTimings, promised: Promised) -> StepTimings:
-    """The timings that had been measured before a time."""
-
-    def earlier(history: Sequence[Observation]) -> list[Observation]:
-        return [observation for observation in history if observation.at < at]
-
-    steps = {step: earlier(history) for step, history in step_timings.steps.items()}
-    detected = promised(steps.get(RecoveryStep.DETECT, []))
-    return StepTimings(
-        steps={**steps, RecoveryStep.DETECT: detected}, writes=earlier(step_timings.writes)
-    )
-
-
-def _compare(
-    recovered: MatchedRecovery, measured: StepTimings, model: RecoveryModel, capacity: float
-) -> RecoveryComparison:
-    def size(step: RecoveryStep) -> float:
-        return recovered.steps[step].size if step in recovered.steps else 0.0
-
-    steps, seconds = model.seconds_for(
-        model.fit(measured).bounds,
-        bytes_to_read=size(RecoveryStep.READ_SNAPSHOT),
-        rows=size(RecoveryStep.REPLAY),
-        capacity=capacity,
-    )
-    tier = TIERS.index(recovered.tier)
-    parts = steps.of_tiers(count_detection=model.count_detection)[tier]
-    return RecoveryComparison(
-        recovered=recovered,
-        predicted_seconds=float(seconds[tier]),
-        predicted_steps={
-            step: float(part) for step, part in zip(STEPS, parts, strict=True) if part > 0
-        },
+    count_detection: bool,
+) -> PastRecovery:
+    """Match one recovery with its steps; `wanted` is the tier that the stream should have had."""
+    steps = _steps(recovery, step_timings)
+    tier = Tier.PASSIVE_REPLICATION if recovery.cold else tier_by_steps(wanted, steps)
+    pauses = (
+        tier is Tier.ACTIVE_REPLICATION
+    )  # a pause between commits does not begin with a detection
+    return PastRecovery(
+        stream=stream,
+        at=recovery.at,
+        lost_at=recovery.at - recovery.seconds,
+        tier=tier,
+        seconds=recovery.counted(count_detection or pauses),
+        steps=steps,
     )
 
 

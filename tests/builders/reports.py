@@ -8,9 +8,9 @@ from holdfast.ft_policies.costs.prices import Prices, Usage
 from holdfast.ft_policies.costs.report import CostRow, StreamDay, TierCosts, cost_row
 from holdfast.ft_policies.costs.tier_spans import TierSpan
 from holdfast.ft_policies.prediction.estimators import Observation
+from holdfast.ft_policies.prediction.past import PastPrediction, PastRecovery
 from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.reports.recoveries import MatchedRecovery, RecoveryComparison
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
@@ -56,10 +56,10 @@ def a_cost_row(*, money: float = 1.2, started_hours: bool = False) -> CostRow:
     )
 
 
-def a_recovery(seconds: float, *, predicted: float = 6.0) -> RecoveryComparison:
+def a_recovery(seconds: float, *, predicted: float = 6.0) -> PastPrediction:
     """A takeover of a hot standby, beside its prediction."""
-    return RecoveryComparison(
-        recovered=MatchedRecovery(
+    return PastPrediction(
+        recovered=PastRecovery(
             stream="clicks",
             at=100.0,
             lost_at=100.0 - seconds,
@@ -70,8 +70,9 @@ def a_recovery(seconds: float, *, predicted: float = 6.0) -> RecoveryComparison:
                 RecoveryStep.REPLAY: Observation(seconds=seconds - 1.0),
             },
         ),
-        predicted_seconds=predicted,
-        predicted_steps={RecoveryStep.DETECT: 2.0, RecoveryStep.REPLAY: predicted - 2.0},
+        seconds=predicted,
+        typical_seconds=predicted / 1.2,
+        steps={RecoveryStep.DETECT: 2.0, RecoveryStep.REPLAY: predicted - 2.0},
     )
 
 

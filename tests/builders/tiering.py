@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from holdfast.ft_policies.costs.prices import ASSUMED_SHARES, Usage
+from holdfast.ft_policies.prediction.calibration import Calibration
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.steps import GOES_THROUGH, STEPS, TIERS, Load
 from holdfast.ft_policies.tiering.candidates import StreamInputs
@@ -25,7 +26,9 @@ _INPUTS = StreamInputs(
     current_interval=0,
     since_change=1000.0,
     recent_misses=0,
-    fit=RecoveryModel().fit(StepTimings(steps={})),
+    fit=replace(
+        RecoveryModel().fit(StepTimings(steps={})), calibration=Calibration.of_typical_times()
+    ),
     load=_LOAD,
     load_ahead=_LOAD,
     snapshot_every=(5.0,),

@@ -51,6 +51,7 @@ def decision_view(
         f"[dim]{_measurements(decision)}[/dim]",
         "",
         tier_table(decision),
+        *(f"[dim]{line}[/dim]" for line in calibration_lines(decision)),
     ]
     if history:
         lines += ["", "[bold]last decisions[/bold]", decision_table(history, now=now)]
@@ -81,6 +82,15 @@ def tier_table(decision: "Decision") -> Table:
             escape(option.rejected or ""),
         )
     return table
+
+
+def calibration_lines(decision: "Decision") -> list[str]:
+    """What the predictions are worth, with the tiers that share it."""
+    tiers: dict[str, list[str]] = {}
+    for option in decision.tiers:
+        if option.calibration is not None:
+            tiers.setdefault(option.calibration, []).append(option.tier.value)
+    return [f"{worth}: {', '.join(of_tiers)}" for worth, of_tiers in tiers.items()]
 
 
 def decision_table(decisions: "Sequence[DecisionRow]", *, now: float) -> Table:

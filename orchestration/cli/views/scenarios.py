@@ -180,9 +180,9 @@ def fit_system(project: "Project", stream: str) -> FittedSystem:
 
     declared = project.config.stream(stream)
     row = project.store.streams.get(stream) or _unstarted(declared)
-    [inputs] = Reviewer().gather(project, [row], project.store.decisions.latest_of_all())
+    inputs = Reviewer().gather_with_others(project, row)
     section = declared.controller
-    system = measured_system(inputs, count_detection=section.count_detection)
+    system = measured_system(inputs, section.model())
     if section.estimator == "thesis":
         timings = measure(project.store, [declared])[stream].step_timings
         recoveries = thesis_recoveries(timings, count_detection=section.count_detection)

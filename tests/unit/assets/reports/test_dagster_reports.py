@@ -12,15 +12,17 @@ from holdfast.assets.keys import report_key
 from holdfast.assets.reports import activity, decisions, model, what_if
 from holdfast.assets.reports.cost_report import report_day
 from holdfast.assets.reports.decisions import decision_rows
-from holdfast.assets.reports.model import compare_stream
 from holdfast.ft_policies.playbooks.drill import PLAYBOOK, Report
+from holdfast.ft_policies.prediction.past import PastPrediction
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.measurements import measure
 from holdfast.observation.reports.costs import day_bounds
 from holdfast.observation.reports.files import read_report, write_report
+from holdfast.observation.reports.recoveries import predict_recoveries
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.jobs.reports import daily_costs
 from holdfast.resources.control_store.records import Phase, Sample
+from holdfast.resources.project import Project
 from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.reports import a_cost_row, a_running_stream, record_takeover
 from tests.builders.streams import CLICKS
@@ -133,7 +135,7 @@ def test_recoveries_are_summed_up_by_tier_and_step(projects: SimulatedProjects) 
     )
     summed = {row["step"]: row for row in rows_of(metadata, "by_tier_and_step")}
     assert (summed["all"]["tier"], summed["all"]["recoveries"]) == ("active_standby", 1)
-    assert 12.0 < summed["all"]["median_predicted_seconds"] < 24.0
+    assert 12.0 < summed["all"]["median_predicted_seconds"] < 30.0, "uncalibrated: with a margin"
     assert metadata["held_share"].value == 1.0
     assert metadata["plot"].value.startswith("![Recoveries")
 
@@ -186,22 +188,26 @@ def test_decisions_are_listed_with_their_reasons_newest_first(projects: Simulate
     )
 
 
+def predicted(project: Project) -> list[PastPrediction]:
+    declared = project.config.stream(CLICKS)
+    measured = measure(project.store, [declared])[CLICKS]
+    return predict_recoveries(project.store, declared, measured)
+
+
 def test_a_prediction_is_held_against_what_came(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         a_running_stream(project)
-        declared = project.config.stream(CLICKS)
-        assert compare_stream(project, measure(project.store, [declared])[CLICKS]) == []
+        assert predicted(project) == []
         project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
         wait_for_the_clock(project.store)
         now = project.store.now()
         record_takeover(project, 4.0, rows=10.0, at=now + 100.0)
-        assert compare_stream(project, measure(project.store, [declared])[CLICKS]) == [], (
-            "it is the first"
-        )
+        assert predicted(project) == [], "it is the first"
         record_takeover(project, 12.0, by="r3", rows=40.0, at=now + 200.0)
-        (recovery,) = compare_stream(project, measure(project.store, [declared])[CLICKS])
-    assert (recovery.tier, recovery.observed_seconds) == (Tier.ACTIVE_STANDBY, 12.0)
-    assert 8.0 < recovery.predicted_seconds < 30.0, "four times the rows of the one that took 4 s"
+        (recovery,) = predicted(project)
+    recovered = recovery.recovered
+    assert (recovered.tier, recovered.seconds) == (Tier.ACTIVE_STANDBY, 12.0)
+    assert 8.0 < recovery.seconds < 30.0, "four times the rows of the one that took 4 s"
 
 
 def test_a_day_that_was_reported_outlives_its_measurements(projects: SimulatedProjects) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Usage, weighted
+from holdfast.ft_policies.prediction.calibration import Calibration
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.steps import STEPS, Load, RecoveryStep
@@ -84,7 +85,7 @@ def test_a_fitted_system_says_what_the_live_review_says(count_detection: bool) -
     every = {"snapshot_every": (5.0, 5.0, 20.0), "sync_every": (2.0, 4.0, 30.0)}
     inputs = stream_inputs(fit=model.fit(EVERY_STEP), **every)
     live = evaluate([inputs], model, ON_DEMAND, None)
-    system = measured_system(inputs, count_detection=count_detection)
+    system = measured_system(inputs, RecoveryModel(count_detection=count_detection))
     now = np.array([500.0]), np.array([30e6])
     np.testing.assert_allclose(predictions(system, precise=True)(*now), live.predicted)
     np.testing.assert_allclose(costs(system, ON_DEMAND)(*now), live.cost)
@@ -116,7 +117,7 @@ def test_the_thesis_estimator_takes_what_is_usual_for_what_was_never_seen() -> N
 
 
 def test_a_fitted_system_takes_what_was_seen_at_the_load_that_was_seen() -> None:
-    system = measured_system(stream_inputs())
+    system = measured_system(stream_inputs(), RecoveryModel())
     usage = system.work.usage(np.array(500.0), np.array(30e6))
     assert np.asarray(usage.cpu_cores).item() == pytest.approx(1.5)
     assert np.asarray(usage.memory_bytes).item() == pytest.approx(2e9)
@@ -140,7 +141,8 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
             sync_seconds=0.0,
             snapshot_every=MEASURED.snapshot_every,
             sync_every=MEASURED.sync_every,
-        )
+        ),
+        RecoveryModel(),
     )
     assert system.work == MEASURED.work
     assert system.usual_rows_per_second == MEASURED.usual_rows_per_second
@@ -151,8 +153,11 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
 
 def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
     slow = {RecoveryStep.DEPLOY: [Observation(seconds=100.0, readiness=Readiness.COLD)] * 20}
-    system = measured_system(stream_inputs(fit=RecoveryModel().fit(StepTimings(steps=slow))))
-    usual = measured_system(stream_inputs())
+    fit = RecoveryModel().fit(StepTimings(steps=slow))
+    system = measured_system(
+        stream_inputs(fit=replace(fit, calibration=Calibration.of_typical_times())), RecoveryModel()
+    )
+    usual = measured_system(stream_inputs(), RecoveryModel())
     found, before = (predictions(one, precise=True)(RATES, STATES) for one in (system, usual))
     np.testing.assert_allclose(found[..., :5], before[..., :5])
     assert (found[..., 5] > before[..., 5] + 80).all()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.calibration import UNCALIBRATED, Calibration
 from holdfast.ft_policies.prediction.model import RecoveryModel
 from holdfast.ft_policies.prediction.steps import Load, RecoveryStep
 from holdfast.ft_policies.tiering.candidates import Candidates, evaluate
@@ -21,13 +22,19 @@ AR, AS, PSH, PSC, DEP, PR = range(6)
 SECONDS = (0.0, 1.0, 2.0, 4.0, 6.2, 16.0)
 MONEY = (0.1, 0.09, 0.07, 0.065, 0.059, 0.01)
 POLICY = ControllerPolicy()
+CALIBRATED = Calibration.of_typical_times()
 LOAD = Load(
     rows_per_second=100.0, capacity_rows_per_second=900.0, state_bytes=2e7, epoch_seconds=0.5
 )
 
 
 def decided(
-    mode: Mode = Mode.AUTO, *, missing: Any = (), money: Any = None, **different: Any
+    mode: Mode = Mode.AUTO,
+    *,
+    missing: Any = (),
+    money: Any = None,
+    calibration: Any = CALIBRATED,
+    **different: Any,
 ) -> Decision:
     """The decision for a stream that has been in active standby for long, objective 10 s."""
     facts: dict[str, Any] = {
@@ -48,7 +55,9 @@ def decided(
     inputs = stream_inputs(mode=mode, load=LOAD, snapshot_every=(10.0, 60.0), sync_every=(1.0, 2.5))
     candidates = Candidates(
         **{name: np.array([value]) for name, value in facts.items()},
-        streams=[replace(inputs, fit=replace(inputs.fit, missing=missing))],
+        streams=[
+            replace(inputs, fit=replace(inputs.fit, missing=missing, calibration=calibration))
+        ],
         at=1234.5,
         currency="USD",
         money_per_hour=np.array([[MONEY] * 2 if money is None else money]),
@@ -187,6 +196,16 @@ def test_ties_misses_and_unknown_costs_are_told_apart() -> None:
 def test_the_reason_is_one_sentence(facts: dict[str, Any], why: Why, sentence: str) -> None:
     made = decided(**facts)
     assert (made.why, made.reason) == (why, sentence)
+
+
+def test_a_tier_that_is_uncalibrated_says_so() -> None:
+    made = decided(calibration=UNCALIBRATED)
+    assert "(predicted 6.2 s, uncalibrated)" in made.reason
+    worth = made.tiers[AR].calibration
+    assert worth is not None
+    assert worth.startswith("uncalibrated (0 of the 5 recoveries")
+    assert decided().tiers[AR].calibration == "calibrated by 5 recoveries"
+    assert Decision.from_json(made.to_json()) == made
 
 
 def test_what_is_put_off_says_so_at_the_tier() -> None:

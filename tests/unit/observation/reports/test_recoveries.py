@@ -9,15 +9,11 @@ from holdfast.assets.reports.model import summarize
 from holdfast.ft_policies.costs.tier_spans import TierSpan
 from holdfast.ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.past import PastPrediction, PastRecovery, predict_past
 from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
-from holdfast.observation.reports.recoveries import (
-    MatchedRecovery,
-    RecoveryComparison,
-    compare_recoveries,
-    match_recoveries,
-)
+from holdfast.observation.reports.recoveries import compared_cells, match_recoveries
 from tests.builders.reports import a_recovery
 
 HOT, ACTIVE, PASSIVE = (
@@ -46,11 +42,11 @@ TIMINGS = StepTimings(
 TAKEN_OVER = Recovery(seconds=4.0, detect_seconds=1.5, at=1_000.0)
 RESTARTED = Recovery(seconds=35.0, detect_seconds=20.0, at=2_000.0, cold=True)
 AGAIN = Recovery(seconds=9.0, detect_seconds=1.0, at=3_000.0)
-MAXIMA = RecoveryModel(estimator=MaxOfHistory())
+MAXIMA = RecoveryModel(estimator=MaxOfHistory(), uncalibrated_margin=0.0)
 PROMISED = Observation(seconds=3.5)
 
 
-def matched(*observed: Recovery, count_detection: bool = True) -> list[MatchedRecovery]:
+def matched(*observed: Recovery, count_detection: bool = True) -> list[PastRecovery]:
     return match_recoveries("clicks", observed, TIMINGS, SPANS, count_detection=count_detection)
 
 
@@ -58,7 +54,7 @@ def promised(detected: Sequence[Observation]) -> Sequence[Observation]:
     return detected or [PROMISED]
 
 
-def judged(*recovered: MatchedRecovery, model: RecoveryModel = MAXIMA) -> list[RecoveryComparison]:
+def judged(*recovered: PastRecovery, model: RecoveryModel = MAXIMA) -> list[PastPrediction]:
     """A hot standby has replayed 500 rows before."""
     steps = {
         RecoveryStep.DETECT: [Observation(seconds=1.0, at=3_000.0)],
@@ -68,14 +64,15 @@ def judged(*recovered: MatchedRecovery, model: RecoveryModel = MAXIMA) -> list[R
             Observation(seconds=7.5, size=1_500.0, at=3_000.0),
         ],
     }
-    return compare_recoveries(recovered, StepTimings(steps=steps), model, promised, capacity=0.0)
+    timings = StepTimings(steps=steps)
+    return predict_past(recovered, timings, model, promised, capacity=0.0, next_commit_seconds=0.0)
 
 
-def seconds(recovered: MatchedRecovery) -> dict[RecoveryStep, float]:
+def seconds(recovered: PastRecovery) -> dict[RecoveryStep, float]:
     return {step: observation.seconds for step, observation in recovered.steps.items()}
 
 
-def again() -> MatchedRecovery:
+def again() -> PastRecovery:
     """The same hot standby, with three times as many."""
     replay = Observation(seconds=7.5, size=1_500.0, at=3_000.0)
     steps = {RecoveryStep.DETECT: Observation(seconds=1.0), RecoveryStep.REPLAY: replay}
@@ -93,8 +90,8 @@ def test_who_does_not_count_detection_does_not_observe_it_either() -> None:
     assert (recovery.seconds, recovery.lost_at) == (2.5, 996.0)
     (counted,) = judged(again())
     (uncounted,) = judged(again(), model=replace(MAXIMA, count_detection=False))
-    assert counted.predicted_seconds - uncounted.predicted_seconds == PROMISED.seconds
-    assert "detect" not in [row["step"] for row in uncounted.cells()]
+    assert counted.seconds - uncounted.seconds == PROMISED.seconds
+    assert "detect" not in [row["step"] for row in compared_cells(uncounted)]
 
 
 def test_whoever_was_launched_anew_was_recovered_passively_whatever_was_wanted() -> None:
@@ -109,8 +106,8 @@ def test_whoever_was_launched_anew_was_recovered_passively_whatever_was_wanted()
 
 def test_only_what_was_measured_before_the_failure_makes_the_prediction() -> None:
     (recovery,) = judged(again())
-    assert recovery.predicted_seconds == PROMISED.seconds + 0.5 + 5.0
-    assert [(row["step"], row["held"]) for row in recovery.cells()] == [
+    assert recovery.seconds == PROMISED.seconds + 0.5 + 5.0
+    assert [(row["step"], row["held"]) for row in compared_cells(recovery)] == [
         ("all", True),
         ("detect", True),
         ("replay", False),
@@ -122,24 +119,54 @@ def test_it_is_predicted_for_as_much_as_there_was_to_replay() -> None:
     (recovery,) = judged(again(), model=RecoveryModel())
     few = replace(again().steps[RecoveryStep.REPLAY], size=100.0)
     (less,) = judged(replace(again(), steps={RecoveryStep.REPLAY: few}), model=RecoveryModel())
-    assert (
-        recovery.predicted_steps[RecoveryStep.REPLAY]
-        > 2.5 * less.predicted_steps[RecoveryStep.REPLAY]
-    )
-    assert sum(recovery.predicted_steps.values()) == pytest.approx(recovery.predicted_seconds)
+    assert recovery.steps[RecoveryStep.REPLAY] > 2.5 * less.steps[RecoveryStep.REPLAY]
+    assert sum(recovery.steps.values()) == pytest.approx(recovery.seconds)
     assert judged(replace(again(), steps={})) == [], "the sizes are unknown"
 
 
-def test_in_active_replication_there_is_nothing_to_recover_nor_to_judge() -> None:
-    at_once = Recovery(seconds=0.0, detect_seconds=3.0, at=1_000.0)
-    spans = [TierSpan(tier=Tier.ACTIVE_REPLICATION, from_at=0.0, to_at=9_000.0)]
-    (recovery,) = match_recoveries("clicks", [at_once], TIMINGS, spans, count_detection=False)
-    assert (recovery.tier, recovery.seconds) == (Tier.ACTIVE_REPLICATION, 0.0)
-    assert judged(recovery) == []
+ALWAYS_ACTIVE = [TierSpan(tier=Tier.ACTIVE_REPLICATION, from_at=0.0, to_at=9_000.0)]
+
+
+def a_pause(seconds: float, at: float) -> Observation:
+    return Observation(seconds=seconds, readiness=Readiness.SENDING, at=at)
+
+
+def test_active_replication_is_predicted_by_its_earlier_pauses() -> None:
+    timings = StepTimings(
+        steps={RecoveryStep.FIRST_COMMIT: [a_pause(2.5, 1_000.0), a_pause(3.0, 2_000.0)]}
+    )
+    pauses = [
+        Recovery(seconds=2.5, detect_seconds=0.5, at=1_000.0),
+        Recovery(seconds=3.0, detect_seconds=0.5, at=2_000.0),
+    ]
+    recovered = match_recoveries("clicks", pauses, timings, ALWAYS_ACTIVE, count_detection=False)
+    first, second = predict_past(
+        recovered, timings, MAXIMA, promised, capacity=0.0, next_commit_seconds=1.5
+    )
+    assert (first.recovered.tier, first.recovered.seconds) == (Tier.ACTIVE_REPLICATION, 2.5)
+    assert first.seconds == 1.5, "an epoch, until a pause was measured"
+    assert second.seconds == 2.5
+
+
+def test_a_secondary_that_was_not_as_ready_as_wanted_counts_in_the_tier_that_it_had() -> None:
+    recovery = Recovery(seconds=6.0, detect_seconds=0.5, at=1_000.0)
+
+    def tier(**steps: Observation) -> Tier:
+        timings = StepTimings(steps={RecoveryStep(step): [took] for step, took in steps.items()})
+        [matched] = match_recoveries(
+            "clicks", [recovery], timings, ALWAYS_ACTIVE, count_detection=True
+        )
+        return matched.tier
+
+    a_step = Observation(seconds=1.0, at=999.0)
+    assert tier(first_commit=a_pause(1.0, 999.0)) is Tier.ACTIVE_REPLICATION
+    assert tier(replay=a_step) is Tier.ACTIVE_STANDBY, "it did not send yet"
+    assert tier(wire_receive=a_step) is Tier.PASSIVE_STANDBY_COLD, "it gave way on a busy host"
+    assert tier(read_snapshot=a_step) is Tier.DEPLOYED
 
 
 def test_tiers_and_steps_are_summed_up() -> None:
-    rows = [row for seconds in (4.0, 5.0, 9.0) for row in a_recovery(seconds).cells()]
+    rows = [row for seconds in (4.0, 5.0, 9.0) for row in compared_cells(a_recovery(seconds))]
     whole = next(row for row in summarize(rows) if row["step"] == "all")
     assert (whole["tier"], whole["recoveries"]) == (HOT.value, 3)
     assert whole["held_share"] == 2 / 3
