@@ -17,6 +17,7 @@ from holdfast.configs.loading import (
     Document,
     InvalidConfig,
     LoadedFile,
+    Loc,
     Problem,
     load_file,
     suggest_name,
@@ -29,13 +30,14 @@ from holdfast.configs.references import (
     list_notify_functions,
     list_stream_functions,
 )
+from holdfast.configs.secret_references import find_clear_params, is_clear_secret
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
-from holdfast.configs.spark_secrets import is_clear_secret
 from holdfast.configs.stream import StreamDeclaration, memory_bytes
 from holdfast.ft_policies.errors import PermanentError
 
 PROJECT_VARIABLE = "HOLDFAST_PROJECT"
+CLEAR_TEXT = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
 SHORTEST_RECOVERY_SECONDS = 0.5  # active replication: nothing to do but to notice
 STREAM_FILES = "configs/streams/"
 _NAME = re.compile(r"^name:\s*['\"]?([a-z][a-z0-9_]*)", re.MULTILINE)
@@ -295,8 +297,11 @@ def _file_problem(file: str, message: str) -> Problem:
     return Problem(file=file, line=1, column=1, field="", value=None, message=message)
 
 
-def _declared_table(stream: StreamDeclaration) -> str | None:
-    return stream.sink.path if isinstance(stream.sink, DeltaSink) else None
+def _declared_tables(stream: StreamDeclaration) -> Iterator[tuple[Loc, str | None]]:
+    if isinstance(stream.sink, DeltaSink):
+        yield ("sink", "path"), stream.sink.path
+    if isinstance(stream.source, FilesSource) and stream.source.dead_letters is not None:
+        yield ("source", "dead_letters", "path"), stream.source.dead_letters.path
 
 
 def _find_clashes(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
@@ -327,14 +332,14 @@ def _find_unreachable_tables(
     """A table needs conditional writes, which the embedded object store does not offer."""
     if not isinstance(deployment.object_store, EmbeddedObjectStore):
         return
+    message = (
+        "is in S3, but the embedded object store stores snapshots only: name a local folder, "
+        "or declare an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
+    )
     for file in streams:
-        path = _declared_table(file.model) if file.model else None
-        if file.document and path is not None and path.startswith("s3://"):
-            message = (
-                "is in S3, but the embedded object store stores snapshots only: name a local folder, "
-                "or declare an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
-            )
-            yield file.document.problem_at(("sink", "path"), message, value=path)
+        for loc, path in _declared_tables(file.model) if file.model else ():
+            if file.document and path is not None and path.startswith("s3://"):
+                yield file.document.problem_at(loc, message, value=path)
 
 
 def _find_clear_secrets(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
@@ -343,5 +348,7 @@ def _find_clear_secrets(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Ite
         conf = file.model.resources.spark_conf if file.model else {}
         for key, value in conf.items():
             if file.document and is_clear_secret(key, value):
-                message = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
-                yield file.document.problem_at(("resources", "spark_conf", key), message)
+                yield file.document.problem_at(("resources", "spark_conf", key), CLEAR_TEXT)
+        for path in find_clear_params(file.model.params) if file.model else ():
+            if file.document:
+                yield file.document.problem_at(("params", *path), CLEAR_TEXT)

@@ -15,7 +15,21 @@ from holdfast.ft_policies.health import Process
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.priority import set_session_nice
 
+
+def _read_boot() -> str:
+    """The boot of this kernel, and this PID namespace: only there a process id means the same process.
+
+    Names of hosts are not unique: cloned machines and containers may share one, and even the machine id.
+    """
+    kernel = Path("/proc/sys/kernel/random/boot_id")
+    try:
+        return f"{kernel.read_text().strip()}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:  # hidden in a sandbox
+        return ""
+
+
 HOST = socket.gethostname()
+BOOT = _read_boot()
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 # Children that were started here are kept, so that an ended child is reaped and leaves no zombie.
@@ -130,9 +144,14 @@ def log_tail(output: Path) -> str:
     return lines[-1].strip() if lines else "its log is empty"
 
 
+def is_visible(host: str, boot: str) -> bool:
+    """Whether process ids of that host and boot are those of this process, too; older records have no boot."""
+    return host == HOST and boot in ("", BOOT)
+
+
 def find_process(row: ReplicaRow) -> ProcessHandle | None:
-    """The process of a replica; `None` if it was not started yet or is on another host."""
-    if row.host != HOST or row.pid is None or row.pid_started_at is None:
+    """The process of a replica; `None` if it was not started yet, or is on another host or of an earlier boot."""
+    if not is_visible(row.host, row.boot) or row.pid is None or row.pid_started_at is None:
         return None
     return ProcessHandle(row.pid, row.pid_started_at)
 

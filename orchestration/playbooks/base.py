@@ -9,7 +9,7 @@ from holdfast.ft_policies.playbooks.base import Step, plan_steps, step_fields
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import JournalLine, Phase
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.process import HOST, ProcessHandle
+from holdfast.resources.process import BOOT, HOST, ProcessHandle, is_visible
 from holdfast.resources.project import Project
 
 FactsT = TypeVar("FactsT")
@@ -132,7 +132,8 @@ class JournalWriter:
 
     def perform(self, step: StepT, act: Callable[[StepT], StepResult]) -> StepDone[StepT]:
         """Write the intent, carry out the step, and write the result or the error."""
-        self.write(step, Phase.INTENT, performer={"host": HOST, **asdict(ProcessHandle.this())})
+        performer = {"host": HOST, "boot": BOOT, **asdict(ProcessHandle.this())}
+        self.write(step, Phase.INTENT, performer=performer)
         began = SYSTEM_CLOCK.monotonic()
         try:
             result = act(step)
@@ -150,7 +151,7 @@ class JournalWriter:
 def was_abandoned(line: JournalLine) -> bool:
     """Whether the process that began a step is gone; false for processes of other hosts, which are not visible."""
     performer = line.detail.get("performer") if line.phase is Phase.INTENT else None
-    if performer is None or performer["host"] != HOST:
+    if performer is None or not is_visible(performer["host"], performer.get("boot", "")):
         return False
     return not ProcessHandle(performer["pid"], performer["started_at"]).is_alive()
 

@@ -81,8 +81,10 @@ class AccessRules:
             return Refusal(403, "the request comes from a page of another server")
         if not self._has_token(request):
             return Refusal(401, MISSING_TOKEN)
-        if request.is_graphql and not request.is_websocket and not _is_json_post(request):
-            return Refusal(403, "GraphQL is answered only by POST with application/json")
+        if _must_be_json_post(request) and not _is_json_post(request):
+            return Refusal(
+                403, "GraphQL and changes are answered only by POST with application/json"
+            )
         return None
 
     def _has_token(self, request: WebRequest) -> bool:
@@ -131,6 +133,12 @@ def _is_foreign(request: WebRequest) -> bool:
     if request.origin and urlsplit(request.origin).netloc.lower() != request.host.lower():
         return True
     return request.fetch_site not in _OWN and not request.is_navigation
+
+
+def _must_be_json_post(request: WebRequest) -> bool:
+    """Whether a request may change something: Dagster has other addresses than GraphQL that record events."""
+    changes = request.is_graphql or request.method not in _READING
+    return changes and not request.is_websocket
 
 
 def _is_json_post(request: WebRequest) -> bool:

@@ -1,4 +1,4 @@
-"""What stays of an epoch when it is pruned: the files that it had, and how much was pruned."""
+"""What stays of an epoch when it is pruned: the files that it had, how much was pruned, and where its output is."""
 
 from dataclasses import dataclass
 
@@ -26,3 +26,13 @@ class EpochFloor:
     rows: int = 0
     entered_rows: int = 0
     pruned_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRow:
+    """The table that has the output of a stream: its own id, which a copy of it shares, and its path."""
+
+    stream: str
+    table_id: str
+    path: str
+    recorded_at: float = 0.0

@@ -194,6 +194,7 @@ class ReplicaRow:
     ended_by: EndedBy | None
     reason: str
     rollout: int = 0
+    boot: str = ""  # see `holdfast.resources.process.BOOT`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,7 +430,7 @@ class DecisionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityRow:
-    """What the control store is called elsewhere: `scope` is `project`, the id is random."""
+    """A random id that has to be the same elsewhere: `scope` is `project` or `home`."""
 
     scope: str
     id: str

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.tiers import Switches
 from holdfast.resources.control_store.database import EnumText, JsonByEpoch, SwitchesJson
-from holdfast.resources.control_store.epoch_records import EpochFile, EpochFloor
+from holdfast.resources.control_store.epoch_records import EpochFile, EpochFloor, OutputRow
 from holdfast.resources.control_store.records import (
     DecisionRow,
     Epoch,
@@ -33,7 +33,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 
-HEAD = "0004"
+HEAD = "0005"
 """The version of this schema: the newest script in `versions/`."""
 
 metadata = sa.MetaData()
@@ -171,3 +171,5 @@ journal = _table(
 )
 
 identity = _table("identity", IdentityRow, key=("scope",))
+
+outputs = _table("outputs", OutputRow, key=("stream",))

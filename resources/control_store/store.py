@@ -11,7 +11,7 @@ from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.tables.decisions import Decisions
 from holdfast.resources.control_store.tables.epoch_files import EpochFiles
 from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
-from holdfast.resources.control_store.tables.identity import Identity
+from holdfast.resources.control_store.tables.identity import Identity, Outputs
 from holdfast.resources.control_store.tables.incidents import Incidents
 from holdfast.resources.control_store.tables.journal import Journal
 from holdfast.resources.control_store.tables.leases import Leases, Takeovers
@@ -41,6 +41,7 @@ class ControlStore:
         self._database = database
         database.on_busy = self._end_stopped_writers
         self.identity = Identity(database)
+        self.outputs = Outputs(database)
         self.streams = Streams(database)
         self.tiers = Tiers(database)
         self.migrations = Migrations(database)
@@ -77,6 +78,11 @@ class ControlStore:
     def url(self) -> str:
         """The URL by which another process on this host opens the store, password included."""
         return self._database.address.render_as_string(hide_password=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only processes of this host can open the store."""
+        return self._database.is_sqlite
 
     def lock_holders(self) -> set[int]:
         """The processes of this host that are writing now; empty in PostgreSQL, where none holds up the others."""

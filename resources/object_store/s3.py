@@ -39,6 +39,7 @@ _DELETE_LIMIT = 1000
 _READ_ATTEMPTS = 3
 _PART_BYTES = 1 << 20
 _PARALLEL = 16
+_REFUSED = (409, 412)
 _T = TypeVar("_T")
 _LOST = (BotoConnectionError, HTTPClientError, ResponseStreamingError, IncompleteReadError)
 _BUSY = {
@@ -279,6 +280,29 @@ class S3ObjectStore:
                 _create_bucket(client, where)
 
         self._perform("look for the bucket", look)
+
+    def require_conditional_writes(self, key: str) -> None:
+        """Raise if the store writes an object that is there, though asked not to; `key` must be free."""
+
+        def attempt(client: "S3Client", where: S3Connection) -> bool:
+            place: dict[str, Any] = {"Bucket": where.bucket, "Key": where.prefix + key}
+            client.put_object(**place, Body=b"first")
+            try:
+                client.put_object(**place, Body=b"second", IfNoneMatch="*")
+            except ClientError as error:
+                if error.response["ResponseMetadata"].get("HTTPStatusCode") not in _REFUSED:
+                    raise
+                return True
+            finally:
+                client.delete_object(**place)
+            return False
+
+        if not self._perform("try a conditional write", attempt):
+            raise PermanentError(
+                f"the object store at {self._open()[1].place} ignores `If-None-Match`: two replicas could "
+                "overwrite each other's commits to a table",
+                hint="name a local folder for the table, or an S3 endpoint with conditional writes",
+            )
 
     def _body(self, key: str, start: int, end: int | None) -> StreamingBody:
         """Request the bytes from `start` up to `end`, or to the end of the object."""

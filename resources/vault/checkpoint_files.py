@@ -33,6 +33,7 @@ _VERSIONED = re.compile(r"(\d+)\.(delta|snapshot|zip|changelog)")
 _UNIQUE = re.compile(r"\d+_[^.]+\.(delta|snapshot|zip|changelog)")
 _WHOLES = ("snapshot", "zip")
 _CHANGES_SHARE = 0.5
+_PARTITIONS = "spark.sql.shuffle.partitions"
 LEAST_WHOLE_BYTES = 1 << 20
 
 
@@ -212,7 +213,10 @@ def _shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
 
 
 def list_stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
-    """Every store that the operator's metadata names, in every partition."""
+    """Every store that the operator's metadata names, in every partition.
+
+    Spark's own repartitioning leaves the metadata as it was: the epoch's offsets have the number of partitions.
+    """
     for source in _descriptions(checkpoint / operator / "_metadata", epoch):
         described = json.loads(source.read_text().split("\n", 1)[1])
         return [
@@ -220,12 +224,33 @@ def list_stores(checkpoint: Path, operator: str, epoch: int) -> list[str]:
             for name, partitions in (
                 (info["storeName"], info["numPartitions"]) for info in described["stateStoreInfo"]
             )
-            for partition in range(partitions)
+            for partition in range(_count_partitions(checkpoint, operator, epoch, partitions))
         ]
     raise PermanentError(
         f"{checkpoint / operator} is damaged: it does not name its state stores",
         hint="restore a snapshot: the checkpoint is damaged or was written before Spark 4",
     )
+
+
+def _count_partitions(checkpoint: Path, operator: str, epoch: int, described: int) -> int:
+    """How many partitions an operator has after an epoch.
+
+    An operator with fewer partitions than the query, as an aggregation without keys, has no folders beyond its own.
+    """
+    declared = _read_partitions(checkpoint, epoch)
+    if declared is None or declared <= described:
+        return declared or described
+    last = max(list_numbered_folders(checkpoint / operator), default=0)
+    return declared if last >= described else described
+
+
+def _read_partitions(checkpoint: Path, epoch: int) -> int | None:
+    """The number of partitions that an epoch is bound to, as its offsets have it."""
+    try:
+        _, metadata, *_ = (checkpoint / "offsets" / str(epoch)).read_bytes().split(b"\n")
+        return int(json.loads(metadata)["conf"][_PARTITIONS])
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _descriptions(folder: Path, epoch: int) -> list[Path]:

@@ -1,6 +1,7 @@
 """One query on one checkpoint: started, restarted after failures, drained, stopped."""
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.configs.references import load
+from holdfast.configs.secret_references import resolve_params
 from holdfast.configs.sinks import (
     CallableSink as CallableDeclaration,
     DeltaSink as DeltaDeclaration,
@@ -72,7 +74,7 @@ def start_query(
     build = load(spec.stream.app)
     source = spark.readStream.format(FORMAT).option("folder", str(spec.folder))
     rows = source.option(REHEARSAL, rehearsal).load()
-    output: DataFrame = build(rows, dict(spec.stream.params))
+    output: DataFrame = build(rows, resolve_params(spec.stream.params, os.environ))
     return (
         output.writeStream.queryName(f"{spec.stream.name}-{checkpoint.name}")
         .outputMode(spec.stream.output_mode)

@@ -46,6 +46,7 @@ from holdfast.streaming.sinks.lineage import (
     TOKEN,
     writer,
 )
+from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sinks.staging import Staged, run_epoch
 from holdfast.streaming.sinks.staging_task import Staging
 from holdfast.streaming.spec import ReplicaSpec
@@ -147,16 +148,20 @@ class DeltaSink:
 
     def _open(self, schema: StructType | None) -> DeltaTable | None:
         path, connect = self.spec.table, self.spec.connect
-        if schema is None:
-            return find_table(path, delta_options(path, connect))
-        partition_by = self.declared.partition_by
-        return make_table(
-            path,
-            connect,
-            schema=_columns(schema),
-            partition_by=partition_by,
-            keep_seconds=self.spec.restore_window_seconds,
-        )
+        output = StreamOutput(self.ledger.store, self.spec.stream.name, path)
+        table = find_table(path, delta_options(path, connect))
+        if table is None and schema is not None:
+            table = make_table(
+                path,
+                connect,
+                schema=_columns(schema),
+                partition_by=self.declared.partition_by,
+                keep_seconds=self.spec.restore_window_seconds,
+                table_id=output.claim(connect),
+            )
+        if table is not None:
+            output.require_own(table)
+        return table
 
     def _is_by_another(self, epoch: int) -> bool:
         commit = self._find_commit(epoch)

@@ -22,7 +22,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from holdfast.configs.spark_secrets import resolve_references
+from holdfast.configs.secret_references import resolve_references
 from holdfast.configs.stream import FIXED_SPARK_CONF
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.private import write_private

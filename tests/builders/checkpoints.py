@@ -73,8 +73,20 @@ class SyntheticCheckpoint:
             self._purge()
         return self.epoch
 
+    def repartition(self, partitions: int) -> int:
+        """Commit an epoch as Spark's own repartitioning does: whole stores, and the metadata as it was."""
+        self.partitions = partitions
+        self.epoch += 1
+        self._write(f"offsets/{self.epoch}", self._offsets())
+        for folder in self.store_folders():
+            self._write(f"{folder}/{self.epoch + 1}.zip", self._archive(folder, self.epoch + 1))
+        self._write(f"commits/{self.epoch}", b'v1\n{"nextBatchWatermarkMs":0}')
+        return self.epoch
+
     def _offsets(self) -> bytes:
-        conf = json.dumps({"conf": {CODEC: LZ4} if self.packed else {}})
+        settings = {CODEC: LZ4} if self.packed else {}
+        settings |= {"spark.sql.shuffle.partitions": str(self.partitions)}
+        conf = json.dumps({"conf": settings})
         return b"v1\n" + conf.encode() + b"\n{}" + self._bytes(8)
 
     def _advance(self, folder: str, version: int) -> None:

@@ -1,29 +1,71 @@
-"""The id of the project: made once, by the first process that asks for it."""
+"""What belongs to the project: its id, its home folder, and the table of each stream.
+
+Each is recorded once, by the first process that asks; a process that finds another one recorded refuses to work.
+"""
 
 from uuid import uuid4
 
 import sqlalchemy as sa
 
-from holdfast.resources.control_store.database import Database
+from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.epoch_records import OutputRow
 from holdfast.resources.control_store.records import IdentityRow
-from holdfast.resources.control_store.schema import identity
+from holdfast.resources.control_store.schema import identity, outputs
 
-_SCOPE = "project"
-_GET = sa.select(identity).where(identity.c.scope == _SCOPE)
+_PROJECT, _HOME = "project", "home"
+_GET = sa.select(identity).where(identity.c.scope == sa.bindparam("of_scope"))
+_OUTPUT = sa.select(outputs).where(outputs.c.stream == sa.bindparam("of_stream"))
+_MOVE = (
+    sa.update(outputs)
+    .where(outputs.c.stream == sa.bindparam("of_stream"))
+    .values(path=sa.bindparam("new_path"))
+)
 
 
 class Identity:
-    """The table with the id of the project."""
+    """The table with the ids of the project and of its home folder."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def project_id(self) -> str:
         """The id of the project to which this control store belongs; of several processes one makes it."""
-        row = self._database.find(IdentityRow, _GET)
+        return self._ensure(_PROJECT, uuid4().hex)
+
+    def bind_home(self, home: str) -> str:
+        """Record the id of the home folder with the local folders of the project; the first stands."""
+        return self._ensure(_HOME, home)
+
+    def _ensure(self, scope: str, value: str) -> str:
+        row = self._database.find(IdentityRow, _GET, {"of_scope": scope})
         if row is None:
-            made = self._database.insert(identity).values(scope=_SCOPE, id=uuid4().hex)
+            made = self._database.insert(identity).values(scope=scope, id=value)
             self._database.execute(made.on_conflict_do_nothing(index_elements=[identity.c.scope]))
-            row = self._database.find(IdentityRow, _GET)
+            row = self._database.find(IdentityRow, _GET, {"of_scope": scope})
         assert row is not None  # noqa: S101 - nothing deletes it
         return row.id
+
+
+class Outputs:
+    """Which table has the output of each stream."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, stream: str) -> OutputRow | None:
+        """The table of a stream; `None` before its first commit."""
+        return self._database.find(OutputRow, _OUTPUT, {"of_stream": stream})
+
+    def record(self, stream: str, *, table_id: str, path: str) -> OutputRow:
+        """Record the table of a stream, unless one is recorded; returns the one that is."""
+        made = self._database.insert(outputs).values(
+            stream=stream, table_id=table_id, path=path, recorded_at=store_now()
+        )
+        self._database.execute(made.on_conflict_do_nothing(index_elements=[outputs.c.stream]))
+        row = self.get(stream)
+        assert row is not None  # noqa: S101 - nothing deletes it
+        return row
+
+    def move(self, stream: str, *, path: str) -> None:
+        """Record that the table of a stream is at another path."""
+        self._database.execute(_MOVE, {"of_stream": stream, "new_path": path})

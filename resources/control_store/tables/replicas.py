@@ -97,6 +97,7 @@ class Replicas:
         host: str,
         folder: str,
         rollout: int = 0,
+        boot: str = "",
     ) -> ReplicaRow | None:
         """Reserve the slot for a replica about to start; `None` if a live one has it."""
         insert = self._database.insert(replicas).values(
@@ -115,6 +116,7 @@ class Replicas:
             registered_at=store_now(),
             reason="",
             rollout=rollout,
+            boot=boot,
         )
         registered = insert.on_conflict_do_nothing().returning(*replicas.c)
         with self._database.write() as connection:

@@ -106,6 +106,8 @@ def go_back_to_first_schema(database: Database) -> None:
             "DROP TABLE epoch_files",
             "DROP TABLE epoch_floors",
             "DROP TABLE identity",
+            "DROP TABLE outputs",
+            "ALTER TABLE replicas DROP COLUMN boot",
             "DROP INDEX snapshots_by_state",
             "ALTER TABLE restores DROP COLUMN closed_at",
             "UPDATE alembic_version SET version_num = '0001'",

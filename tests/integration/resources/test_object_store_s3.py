@@ -2,6 +2,7 @@ import socket
 from dataclasses import replace
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.object_store.connection import S3Connection
@@ -51,6 +52,31 @@ def test_a_bucket_that_is_missing_is_created_on_request_only(embedded_s3: Embedd
     assert store.list("") == []
     store.put("a", b"1")
     assert store.get("a") == b"1"
+
+
+def test_a_store_that_overwrites_though_asked_not_to_is_found(s3_store: S3ObjectStore) -> None:
+    with pytest.raises(PermanentError, match="ignores `If-None-Match`"):
+        s3_store.require_conditional_writes("tables/words.probe")
+    assert s3_store.list("tables/") == []
+
+
+def test_a_store_with_conditional_writes_is_accepted() -> None:
+    server = ThreadedMotoServer(port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        where = S3Connection(
+            bucket="conditional",
+            endpoint_url=f"http://{host}:{port}",
+            access_key_id="key",
+            secret_access_key="secret",  # noqa: S106
+        )
+        store = S3ObjectStore(lambda: where)
+        store.ensure_bucket()
+        store.require_conditional_writes("words.probe")
+        assert store.list("") == []
+    finally:
+        server.stop()
 
 
 def test_a_bucket_that_cannot_be_created_says_so(embedded_s3: EmbeddedS3) -> None:

@@ -234,3 +234,11 @@ def test_a_table_on_s3_needs_more_than_the_embedded_object_store(tmp_path: Path)
     assert "embedded object store stores snapshots only" in problem.message
     (root / "configs" / "holdfast.yaml").write_text("object_store: {kind: s3, bucket: tables}\n")
     assert check(root) == []
+
+
+def test_dead_letters_on_s3_need_more_than_the_embedded_object_store(tmp_path: Path) -> None:
+    source = {"kind": "files", "path": "in", "format": "jsonl", "schema": "a long"}
+    source |= {"dead_letters": {"path": "s3://tables/bad"}}
+    (problem,) = check(a_project(tmp_path, a=stream_yaml(source=source)))
+    assert problem.field == "source.dead_letters.path"
+    assert "embedded object store stores snapshots only" in problem.message

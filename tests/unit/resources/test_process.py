@@ -3,13 +3,18 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from holdfast.ft_policies.health import Process
+from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.resources import priority
-from holdfast.resources.process import ProcessHandle, launch
+from holdfast.resources.control_store.records import ReplicaRow, ReplicaState, Slot
+from holdfast.resources.process import BOOT, HOST, ProcessHandle, find_process_state, launch
 
 
 def test_a_process_stays_itself_when_the_clock_of_the_machine_is_set(
@@ -46,3 +51,44 @@ def test_a_nice_one_gives_way_inside_and_between_sessions(tmp_path: Path) -> Non
         assert priority.session_nice(launched.pid) in {nice, None}
     finally:
         launched.kill()
+
+
+def a_row(**fields: Any) -> ReplicaRow:
+    this = ProcessHandle.this()
+    row = ReplicaRow(
+        id="r1",
+        stream="words",
+        slot=Slot.PRIMARY,
+        state=ReplicaState.RUNNING,
+        desired=PRIMARY,
+        observed=PRIMARY,
+        generation=1,
+        observed_generation=1,
+        snapshot_requested=0,
+        snapshot_served=0,
+        host=HOST,
+        pid=this.pid,
+        pid_started_at=this.started_at,
+        folder="",
+        epoch=None,
+        progressed_at=None,
+        registered_at=0.0,
+        heartbeat_at=None,
+        ended_at=None,
+        ended_by=None,
+        reason="",
+        boot=BOOT,
+    )
+    return replace(row, **fields)
+
+
+def test_a_replica_of_a_clone_with_the_same_name_is_not_taken_for_a_process_of_this_host() -> None:
+    gone = a_row(pid_started_at=0.0)
+    assert find_process_state(gone) is Process.GONE
+    assert find_process_state(replace(gone, boot="another boot")) is Process.UNKNOWN
+    assert find_process_state(a_row()) is Process.RUNNING
+
+
+def test_a_replica_of_an_older_version_is_known_by_the_name_of_its_host() -> None:
+    assert find_process_state(a_row(boot="")) is Process.RUNNING
+    assert find_process_state(a_row(boot="", host="elsewhere")) is Process.UNKNOWN

@@ -106,9 +106,11 @@ def test_a_cookie_alone_neither_sends_nor_subscribes(request_: WebRequest) -> No
         replace(QUERY, content_type="text/plain"),
         replace(QUERY, content_type="application/graphql"),
         replace(SCRIPT, method="GET"),
+        replace(QUERY, path="/report_asset_materialization/x", content_type="text/plain"),
+        replace(QUERY, path="/report_asset_materialization/x", method="PUT"),
     ],
 )
-def test_graphql_is_answered_only_by_post_with_json(request_: WebRequest) -> None:
+def test_graphql_and_changes_are_answered_only_by_post_with_json(request_: WebRequest) -> None:
     assert status(RULES.refuse(request_)) == 403
 
 

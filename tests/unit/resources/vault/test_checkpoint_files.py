@@ -126,6 +126,30 @@ def test_descriptions_of_later_batches_are_left_behind(tmp_path: Path) -> None:
     assert not {"state/0/_metadata/v2/3", "state/0/_stateSchema/default/3_x"} & taken
 
 
+@pytest.mark.parametrize(("before", "after"), [(2, 5), (5, 2)])
+def test_state_that_spark_has_repartitioned_is_cut_whole(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path, StateKind.ROCKSDB, partitions=before)
+    checkpoint.commit(3)
+    checkpoint.repartition(after)
+    last = checkpoint.commit(1)
+    for epoch, partitions in ((2, before), (3, after), (last, after)):
+        whole = {p for p in paths(checkpoint, epoch) if p.endswith(f"/{epoch + 1}.zip")}
+        assert whole == {f"state/0/{n}/{epoch + 1}.zip" for n in range(partitions)}
+
+
+def test_an_aggregation_without_keys_has_one_partition_whatever_the_query_has(
+    tmp_path: Path,
+) -> None:
+    checkpoint = SyntheticCheckpoint(tmp_path, partitions=1)
+    checkpoint.commit(2)
+    for epoch in range(2):
+        offsets = tmp_path / f"offsets/{epoch}"
+        offsets.write_bytes(offsets.read_bytes().replace(b'partitions": "1"', b'partitions": "2"'))
+    assert of_store(checkpoint, 1) == {"1.delta", "2.delta"}
+
+
 def test_an_epoch_that_is_not_committed_is_refused(tmp_path: Path) -> None:
     checkpoint = SyntheticCheckpoint(tmp_path)
     checkpoint.commit(2)

@@ -1,5 +1,6 @@
 """The Delta sink's commits and the fate of staged files, on a real table, without Spark."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.delta import DeltaSink, _columns
 from holdfast.streaming.sinks.sender import Sender
 from tests.builders.control_rows import a_proposal, decide, wait_for_the_clock
 from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup as World
@@ -114,13 +115,18 @@ def test_replicas_that_make_the_table_at_once_agree_on_it(project: World) -> Non
     for number in range(5):
         folder = project.folder / str(number)
         folder.mkdir()
-        raced = World(folder, project.store)
-        sinks = [raced.sink(name) for name in "abc"]
-        at_once([lambda sink=sink: sink.prepare(SCHEMA) for sink in sinks])
-        # delta-rs may have made it twice, one upon the other: a replica that opened the first reads it again.
-        for epoch, sink in enumerate(sinks):
-            sink.commit(sink.stage(Rows([epoch]), epoch, write=True), epoch)
-        assert raced.output() == [0, 1, 2]
+        with ControlStore.open(f"sqlite:///{folder}/control.db") as store:
+            race_to_make_a_table(World(folder, store))
+
+
+def race_to_make_a_table(raced: World) -> None:
+    sinks = [raced.sink(name) for name in "abc"]
+    at_once([lambda sink=sink: sink.prepare(SCHEMA) for sink in sinks])
+    # delta-rs may have made it twice, one upon the other: a replica that opened the first reads it again.
+    for epoch, sink in enumerate(sinks):
+        sink.commit(sink.stage(Rows([epoch]), epoch, write=True), epoch)
+    assert raced.output() == [0, 1, 2]
+    raced.sink("d").prepare(SCHEMA)
 
 
 def test_active_replication_commits_each_epoch_once_and_leaves_no_copies(project: World) -> None:
@@ -196,7 +202,9 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
     sink = project.sink("a")
     sink.spec = sink.spec.model_copy(update={"restore_window_seconds": 2 * 86400.0})
     sink.prepare(SCHEMA)
-    assert DeltaTable(str(project.folder / "table")).metadata().configuration == {
+    configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
+    assert configuration.pop("holdfast.table")
+    assert configuration == {
         "delta.checkpointInterval": "1000",
         "delta.logRetentionDuration": "interval 172800 seconds",
         "delta.deletedFileRetentionDuration": "interval 172800 seconds",
@@ -206,6 +214,7 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
 def test_a_table_without_a_restore_window_keeps_what_delta_keeps(project: World) -> None:
     project.sink("a").prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
+    assert configuration.pop("holdfast.table")
     assert configuration == {"delta.checkpointInterval": "1000"}
 
 
@@ -240,3 +249,43 @@ def test_an_epoch_that_was_decided_anew_after_it_was_committed_stops_the_stream(
     assert "restore" in refused.value.hint
     assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["input_differs"]
     assert project.store.ledger.get(NAME, 0) is None
+
+
+def test_the_table_of_a_stream_is_recorded_when_it_is_created(project: World) -> None:
+    project.sender("a", sending=False)(Rows([0]), 0)
+    recorded = project.store.outputs.get(NAME)
+    table = DeltaTable(str(project.folder / "table"))
+    assert recorded is not None
+    assert recorded.path == str(project.folder / "table")
+    assert recorded.table_id == table.metadata().configuration["holdfast.table"]
+
+
+def test_a_stream_does_not_continue_in_another_table(project: World) -> None:
+    project.sender("a")(Rows([0]), 0)
+    shutil.rmtree(project.folder / "table")
+    DeltaTable.create(str(project.folder / "table"), schema=_columns(SCHEMA))
+    with pytest.raises(PermanentError, match="is not the table of words"):
+        project.sender("b")(Rows([1]), 1)
+
+
+def test_a_stream_waits_for_a_table_that_is_away(project: World) -> None:
+    project.sender("a")(Rows([0]), 0)
+    (project.folder / "table").rename(project.folder / "unmounted")
+    successor = project.sender("b")
+    with pytest.raises(TransientError, match="is away"):
+        successor(Rows([1]), 1)
+    assert not (project.folder / "table").exists()
+    (project.folder / "unmounted").rename(project.folder / "table")
+    successor(Rows([1]), 1)
+    assert project.output() == [0, 1]
+
+
+def test_a_table_that_was_moved_with_its_project_is_the_same(project: World) -> None:
+    project.sender("a")(Rows([0]), 0)
+    (project.folder / "table").rename(project.folder / "moved")
+    sink = project.sink("b")
+    sink.spec = sink.spec.model_copy(update={"table": str(project.folder / "moved")})
+    sink.prepare(SCHEMA)
+    recorded = project.store.outputs.get(NAME)
+    assert recorded is not None
+    assert recorded.path == str(project.folder / "moved")

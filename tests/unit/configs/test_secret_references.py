@@ -1,11 +1,11 @@
-"""Secrets of Spark are named in a declaration, and never written there."""
+"""Secrets are named in a declaration, and never written there."""
 
 from pathlib import Path
 
 import pytest
 
 from holdfast.configs.project import check
-from holdfast.configs.spark_secrets import resolve_references
+from holdfast.configs.secret_references import resolve_params, resolve_references
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from tests.builders.projects import a_declaration, a_project, stream_yaml
@@ -37,5 +37,34 @@ def test_a_driver_gets_the_values_and_an_unset_variable_is_named() -> None:
     conf = {KEY: "${SECRET}", "spark.other": "${not closed"}
 
     assert resolve_references(conf, {"SECRET": "hush"}) == {**conf, KEY: "hush"}
-    with pytest.raises(PermanentError, match=f"SECRET is not set: {KEY}"):
+    with pytest.raises(PermanentError, match=f"SECRET is not set: spark_conf.{KEY}"):
         resolve_references(conf, {})
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"password": "hush"},
+        {"sink": {"api_key": "hush"}},
+        {"auth_token": "hush"},
+        {"url": "postgresql://user:hush@host/database"},
+    ],
+)
+def test_a_secret_of_params_in_clear_text_is_refused_and_not_shown(
+    tmp_path: Path, params: dict[str, object]
+) -> None:
+    [problem] = check(a_project(tmp_path, clicks=stream_yaml(params=params)))
+    assert "${VARIABLE}" in problem.message
+    assert "hush" not in str(problem)
+
+
+def test_params_that_only_sound_alike_are_allowed(tmp_path: Path) -> None:
+    params = {"tokens": "words", "password": "${PW}", "secret_rows": 3, "url": "http://host:80/x"}
+    assert check(a_project(tmp_path, clicks=stream_yaml(params=params))) == []
+
+
+def test_a_function_gets_the_values_of_its_params() -> None:
+    params = {"db": {"password": "${PW}"}, "rows": 3}
+    assert resolve_params(params, {"PW": "hush"}) == {"db": {"password": "hush"}, "rows": 3}
+    with pytest.raises(PermanentError, match=r"PW is not set: params\.db\.password"):
+        resolve_params(params, {})

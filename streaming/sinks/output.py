@@ -1,0 +1,74 @@
+"""The table of a stream, as the control store knows it: a stream never continues in another table.
+
+A table that was deleted, is not mounted, or is that of another host would otherwise be created again, and the output
+would begin in the middle. The control store chooses the id of a new table, since several replicas may create it at once.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from deltalake import DeltaTable
+
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.epoch_records import OutputRow
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.retry import retry_transient
+from holdfast.streaming.sinks.delta_table import TABLE_ID
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOutput:
+    """The place of a stream's output."""
+
+    store: ControlStore
+    stream: str
+    path: str
+
+    def claim(self, connect: Callable[[], S3Connection]) -> str:
+        """The id for a new table; raise if the stream has one that is away, or if the storage cannot hold one."""
+        if self.store.ledger.last(self.stream) is not None:
+            raise TransientError(
+                f"the table of {self.stream} is away: there is none at {self.path}",
+                hint="mount its disk, or put it back: the stream waits, and continues then",
+            )
+        if self.path.startswith("s3://"):
+            require_conditional_writes(self.path, connect)
+        return self._record(uuid4().hex).table_id
+
+    def require_own(self, table: DeltaTable) -> None:
+        """Record a table that none is recorded for; raise if the stream has written to another one."""
+        metadata = table.metadata()
+        found = str(metadata.configuration.get(TABLE_ID) or metadata.id)
+        recorded = self._record(found)
+        if recorded.table_id != found:
+            raise PermanentError(
+                f"{self.path} is not the table of {self.stream}: it has the id {found}, and the stream "
+                f"has written to {recorded.table_id} at {recorded.path}",
+                hint=f"put that table back, or fork the stream: `holdfast restore {self.stream} --as NAME`",
+            )
+        if recorded.path != self.path:
+            log.warning(
+                "the table of %s is now at %s, not %s", self.stream, self.path, recorded.path
+            )
+            self.store.outputs.move(self.stream, path=self.path)
+
+    def _record(self, table_id: str) -> OutputRow:
+        return retry_transient(
+            lambda: self.store.outputs.record(self.stream, table_id=table_id, path=self.path),
+            what=f"recording the table of {self.stream}",
+        )
+
+
+def require_conditional_writes(path: str, connect: Callable[[], S3Connection]) -> None:
+    """Raise if the endpoint of a table in S3 lets two replicas write one commit; asked beside the table."""
+    from holdfast.resources.object_store.s3 import S3ObjectStore
+
+    url = urlsplit(path)
+    endpoint = S3ObjectStore(lambda: replace(connect(), bucket=url.netloc, prefix=""))
+    endpoint.require_conditional_writes(f"{url.path.strip('/')}.probe-{uuid4().hex[:8]}")
