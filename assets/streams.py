@@ -12,8 +12,10 @@ from holdfast.ft_policies.health import HealthVerdict
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.streaming.sources.lag import Lag
 
 RATES = (
+    SampleName.LAG_SECONDS,
     SampleName.LAG_ROWS,
     SampleName.INPUT_ROWS_PER_SECOND,
     SampleName.PROCESSED_ROWS_PER_SECOND,
@@ -21,6 +23,7 @@ RATES = (
     SampleName.STATE_ROWS,
     SampleName.STATE_BYTES,
 )
+FRESH_SECONDS = 60.0
 HEALTHY = "healthy"
 
 
@@ -50,13 +53,14 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
     @dg.asset_check(
         asset=stream_key(name),
         name=HEALTHY,
-        description="The stream runs or is stopped by request; its primary is neither dead, silent nor stuck.",
+        description="The stream runs or is stopped by request; its primary is neither dead, silent nor stuck, and keeps up "
+        "with its input.",
     )
     def healthy(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
         with dagster_errors(), projects.open() as project:
             status = observe_stream(project, name)
         return dg.AssetCheckResult(
-            passed=not status.verdict.health.failed,
+            passed=not status.verdict.health.is_alarming,
             metadata=verdict_metadata(status.verdict),
             description=status.verdict.reason,
         )
@@ -69,15 +73,27 @@ def verdict_metadata(verdict: HealthVerdict) -> dict[str, str]:
     return {"health": verdict.health.value, "reason": verdict.reason}
 
 
+def lag_metadata(lag: Lag | None) -> dict[str, float | int]:
+    """How far the stream is behind its input, as far as that is known."""
+    if lag is None:
+        return {}
+    rows = {} if lag.rows is None else {SampleName.LAG_ROWS.value: lag.rows}
+    return {SampleName.LAG_SECONDS.value: lag.seconds, **rows}
+
+
 def progress_metadata(
     status: StreamStatus, samples: Mapping[SampleName, Sample]
 ) -> dict[str, float | int | str]:
-    """The progress and the rates of the stream; Dagster's UI plots the numbers."""
+    """The progress and the rates of the stream, without old ones; Dagster's UI plots the numbers."""
     metadata: dict[str, float | int | str] = {
         **verdict_metadata(status.verdict),
         "tier": status.tier.value,
         "covered_tier": status.covered.value,
-        **{name.value: samples[name].value for name in RATES if name in samples},
+        **{
+            name.value: samples[name].value
+            for name in RATES
+            if name in samples and status.at - samples[name].at <= FRESH_SECONDS
+        },
     }
     if status.committed is not None:
         metadata |= {

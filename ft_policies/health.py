@@ -1,7 +1,9 @@
 """The health of a stream: what its replicas report, and what is observed of them from outside."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import TypeAlias
 
 from holdfast.ft_policies.timings import Timings
@@ -27,6 +29,7 @@ class Health(StrEnum):
     STARTING = "starting"
     REPLAYING = "replaying"
     HEALTHY = "healthy"
+    LAGGING = "lagging"
     WAITING = "waiting"
     MISSING = "missing"
     DEAD = "dead"
@@ -39,6 +42,16 @@ class Health(StrEnum):
     def failed(self) -> bool:
         """Whether the stream needs a recovery."""
         return self in _FAILED
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the primary has caught up and commits, also if it is too slow for its input."""
+        return self in (Health.HEALTHY, Health.LAGGING)
+
+    @property
+    def is_alarming(self) -> bool:
+        """Whether the stream does not do what it should: it needs a recovery, or is too slow for its input."""
+        return self.failed or self is Health.LAGGING
 
     @property
     def needs_second_look(self) -> bool:
@@ -58,6 +71,51 @@ _FAILED = frozenset(
 )
 FAILURES_BEFORE_GIVING_UP = 3
 
+LAG_WINDOW_SECONDS = 120.0
+LAG_SPAN_SECONDS = 60.0
+FEWEST_LAGS = 4  # of a stream with long epochs, there are not more in the window
+FALLEN_SECONDS = 1.0
+FALLEN_ROWS_SHARE = 0.01
+LAG_SLACK_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagReading:
+    """How far a stream was behind its input; `rows` is `None` if their number is unknown."""
+
+    at: float
+    seconds: float
+    rows: float | None
+
+
+def tolerated_lag_seconds(*, arrival_seconds: float, epoch_seconds: float) -> float:
+    """The lag of a stream that keeps up: until its input counts as arrived, and two epochs; with some slack."""
+    return LAG_SLACK_SECONDS + arrival_seconds + 2.0 * epoch_seconds
+
+
+def is_lagging(readings: Sequence[LagReading], tolerated_seconds: float) -> bool:
+    """Whether the stream is too far behind its input and does not come nearer; `readings` are oldest first.
+
+    The lowest lag of the recent half is compared with that of the half before: one slow epoch raises some
+    readings, not the lowest. A backlog that is worked off has fewer rows each time, or younger ones.
+    """
+    half = len(readings) // 2
+    if len(readings) < FEWEST_LAGS or readings[-1].at - readings[0].at < LAG_SPAN_SECONDS:
+        return False
+    before, recent = readings[:half], readings[half:]
+    lowest = min(reading.seconds for reading in recent)
+    if lowest <= tolerated_seconds:
+        return False
+    if lowest < min(reading.seconds for reading in before) - FALLEN_SECONDS:
+        return False
+    rows_before, rows = _lowest_rows(before), _lowest_rows(recent)
+    return rows_before is None or rows is None or rows >= rows_before * (1.0 - FALLEN_ROWS_SHARE)
+
+
+def _lowest_rows(readings: Sequence[LagReading]) -> float | None:
+    known = [reading.rows for reading in readings if reading.rows is not None]
+    return min(known, default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimaryFacts:
@@ -75,6 +133,8 @@ class PrimaryFacts:
     caught_up: bool
     given_up_before: int = 0
     input_away: bool = False
+    lag: Sequence[LagReading] = ()
+    tolerated_lag_seconds: float = inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +287,11 @@ def _progress(primary: PrimaryFacts) -> HealthVerdict:
     if not primary.caught_up:
         return HealthVerdict(
             Health.REPLAYING, f"{primary.id} is replaying the epochs that it missed"
+        )
+    if is_lagging(primary.lag, primary.tolerated_lag_seconds):
+        return HealthVerdict(
+            Health.LAGGING,
+            f"{primary.id} is {primary.lag[-1].seconds:.0f} s behind its input and does not catch up",
         )
     return HealthVerdict(
         Health.HEALTHY, f"{primary.id} finished an epoch {primary.progress_age:.1f} s ago"

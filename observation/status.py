@@ -21,6 +21,7 @@ from holdfast.ft_policies.playbooks.recover.migration import (
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
 from holdfast.ft_policies.tiers import OFF, Tier, covered
+from holdfast.observation.lag import lag_readings, tolerated_lag
 from holdfast.resources.control_store.records import (
     DesiredState,
     Epoch,
@@ -215,6 +216,8 @@ def observe_stream(
             else replace(
                 _primary_facts(primary, primaries, lease, at),
                 input_away=_is_input_away(store, primary, at),
+                lag=lag_readings(store, primary, at=at),
+                tolerated_lag_seconds=tolerated_lag(project.config.stream(name)),
             ),
             failures_in_a_row=failures,
             last_failure=primaries[0].reason if primaries else "",

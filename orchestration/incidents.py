@@ -224,7 +224,8 @@ def _incident(project: Project, status: StreamStatus, incident: Incident | None)
         )
     if is_claimed(incident, at=status.at):
         return incident
-    if status.verdict.health in (Health.HEALTHY, Health.STOPPED) and status.is_settled:
+    health = status.verdict.health
+    if (health.is_running or health is Health.STOPPED) and status.is_settled:
         project.store.incidents.close(
             incident.id, f"resolved without a run: {status_sentence(status)}"
         )
@@ -268,7 +269,7 @@ def _has_lost_its_tier(status: StreamStatus) -> bool:
     """Whether the secondary needs a recovery; one that is still starting does not."""
     verdict = status.secondary_verdict
     starting = verdict is not None and verdict.health is Health.STARTING
-    return status.verdict.health is Health.HEALTHY and not starting and not status.is_settled
+    return status.verdict.health.is_running and not starting and not status.is_settled
 
 
 def _is_being_changed(project: Project, status: StreamStatus) -> bool:

@@ -4,6 +4,9 @@ A plug reports its load in W about once a `period`, and the work that it has don
 moves of the counter the energy is known: 1 Wh is 3600 W·s. Each reading of load accounts for `load · period`
 of it. If readings are missing, so is their energy, and one synthetic reading stands for them: the mean load
 of the time that no reading covers.
+
+A load holds from its second on: at one second the counter is read first, as in the challenge's files. So what a
+work reveals depends on earlier seconds only, and not on whether the load of its own second came in the same epoch.
 """
 
 from collections.abc import Mapping
@@ -24,7 +27,10 @@ INTO = (
     "timestamp bigint, house_id int, household_id int, plug_id int, "
     "load double, seconds bigint, synthetic boolean"
 )
+KEPT = ("plug", "place", "timestamp", "work", "energy", "seconds")
 UNKNOWN = -1
+MARK_PLACE = -1
+"""The place of a plug's kept mark: before all its readings."""
 
 
 def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
@@ -33,7 +39,7 @@ def build(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
 
 
 def build_fold(params: Mapping[str, Any]) -> Fold:
-    """The completion as a fold; it keeps one row a plug: its last mark, and the sums since."""
+    """The completion as a fold; it keeps at most three rows a plug."""
     return partial(_complete, period=int(params.get("period", 1)))
 
 
@@ -47,14 +53,14 @@ def _complete(
 
 
 def _readings(rows: pd.DataFrame, period: int) -> pd.DataFrame:
-    """What each reading says, in whole units; at one second, load has its place before work."""
+    """What each reading says, in whole units; at one second, work has its place before load."""
     thousandths = np.rint(rows["value"].to_numpy() * 1000).astype(np.int64)
     is_load = rows["property"].to_numpy() == LOAD
     at = rows["timestamp"].to_numpy()
     return pd.DataFrame(
         {
             "plug": pack_plugs(rows),
-            "place": np.where(is_load, 2 * at, 2 * at + 1),
+            "place": 2 * at + is_load,
             "timestamp": at,
             "work": np.where(is_load, UNKNOWN, thousandths),
             "energy": np.where(is_load, thousandths * period, 0),
@@ -65,14 +71,16 @@ def _readings(rows: pd.DataFrame, period: int) -> pd.DataFrame:
 
 
 def _in_order(readings: pd.DataFrame, kept: pd.DataFrame | None) -> pd.DataFrame:
-    """Each plug's readings after its kept row, without those that come behind or twice."""
-    rows = readings if kept is None else pd.concat([kept.assign(fresh=False), readings])
-    rows = rows.sort_values(["plug", "fresh", "place"], kind="stable", ignore_index=True)
-    newest = rows.groupby("plug")["place"].cummax().groupby(rows["plug"]).shift(fill_value=-1)
-    taken = rows[rows["place"] > newest].reset_index(drop=True)
-    return taken.assign(
-        energy_before=taken["energy"].cumsum() - taken["energy"],
-        seconds_before=taken["seconds"].cumsum() - taken["seconds"],
+    """Each plug's kept rows and readings in their order, without those that come behind or twice."""
+    rows = readings
+    if kept is not None:
+        newest = readings["plug"].map(kept.groupby("plug")["timestamp"].max())
+        behind = readings["timestamp"] < newest  # of an unknown plug: never
+        rows = pd.concat([kept.assign(fresh=False), readings[~behind]])
+    taken = rows.sort_values(["plug", "place"], kind="stable").drop_duplicates(["plug", "place"])
+    return taken.reset_index(drop=True).assign(
+        energy_before=lambda ordered: ordered["energy"].cumsum() - ordered["energy"],
+        seconds_before=lambda ordered: ordered["seconds"].cumsum() - ordered["seconds"],
     )
 
 
@@ -122,15 +130,23 @@ def _output(
 
 
 def _kept(readings: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
+    """For each plug its last mark with the sums since, and the readings of its newest second.
+
+    These are kept as they are: a reading of the same second may come with the next epoch.
+    """
     newest = readings.drop_duplicates("plug", keep="last").reset_index(drop=True)
+    last_seconds = readings["plug"].map(newest.set_index("plug")["timestamp"])
+    newest_second = readings[
+        (readings["timestamp"] == last_seconds) & (readings["place"] != MARK_PLACE)
+    ]
+    apart = newest_second.groupby("plug")[["energy", "seconds"]].sum()
     mark = marks.drop_duplicates("plug", keep="last").reset_index(drop=True)
-    return pd.DataFrame(
-        {
-            "plug": mark["plug"],
-            "place": newest["place"],
-            "timestamp": mark["timestamp"],
-            "work": mark["work"],
-            "energy": newest["energy_before"] + newest["energy"] - mark["energy_before"],
-            "seconds": newest["seconds_before"] + newest["seconds"] - mark["seconds_before"],
-        }
+
+    def sum_since_mark(of: str) -> "pd.Series[int]":
+        until_now = newest[f"{of}_before"] + newest[of]
+        return until_now - mark[f"{of}_before"] - mark["plug"].map(apart[of])
+
+    summary = mark.assign(
+        place=MARK_PLACE, energy=sum_since_mark("energy"), seconds=sum_since_mark("seconds")
     )
+    return pd.concat([summary, newest_second], ignore_index=True)[list(KEPT)]

@@ -110,19 +110,17 @@ def outlier(
 def _completed(rows: pd.DataFrame, period: int) -> dict[int, list[tuple[Any, ...]]]:
     meters: dict[Plug, _Meter] = defaultdict(_Meter)
     found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-    readings = rows.assign(is_work=rows["property"] != LOAD).sort_values(
-        ["epoch", "timestamp", "is_work", "id", "value"]
+    readings = rows.assign(is_load=rows["property"] == LOAD).sort_values(
+        ["epoch", "timestamp", "is_load", "id", "value"]
     )
-    columns = ("epoch", "timestamp", "is_work", "value", *PLUG)
-    for epoch, at, is_work, value, *ids in readings[list(columns)].itertuples(index=False):
+    columns = ("epoch", "timestamp", "is_load", "value", *PLUG)
+    for epoch, at, is_load, value, *ids in readings[list(columns)].itertuples(index=False):
         plug = (ids[0], ids[1], ids[2])
         meter, thousandths = meters[plug], round(value * 1000)
-        if (at, is_work) <= meter.newest:
+        if not meter.takes(at, is_load=is_load):
             continue
-        meter.newest = (at, is_work)
-        if not is_work:
-            meter.energy += thousandths * period
-            meter.covered += period
+        if is_load:
+            meter.begun = thousandths * period, period
             found[epoch].append((at, *plug, thousandths / 1000, period, False))
         elif gap := meter.moved(at, thousandths):
             found[epoch].append((at, *plug, gap[0] / 1000, gap[1], True))
@@ -131,13 +129,28 @@ def _completed(rows: pd.DataFrame, period: int) -> dict[int, list[tuple[Any, ...
 
 @dataclass
 class _Meter:
-    """What is known of a plug since its counter last moved."""
+    """What is known of a plug since its counter last moved.
 
-    newest: tuple[int, bool] = (-1, False)
+    `begun` is the load of the newest second, with the time that it stands for: it covers none of the time before.
+    """
+
+    now: int = -1
+    had: frozenset[bool] = frozenset()
     since: int = 0
     work: int | None = None
     energy: int = 0
     covered: int = 0
+    begun: tuple[int, int] = (0, 0)
+
+    def takes(self, at: int, *, is_load: bool) -> bool:
+        """Whether the reading is neither late nor the second of its kind in its second."""
+        if at < self.now or (at == self.now and is_load in self.had):
+            return False
+        if at > self.now:
+            self.energy, self.covered = self.energy + self.begun[0], self.covered + self.begun[1]
+            self.now, self.had, self.begun = at, frozenset(), (0, 0)
+        self.had |= {is_load}
+        return True
 
     def moved(self, at: int, work: int) -> tuple[int, int] | None:
         """The mean load of the time without readings, and how long it was, if energy is missing."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from benchmarks.streams.forecast import PredictionInputs, find_recovery, measure_steps
 from benchmarks.streams.measurements import Condition, wait
 from benchmarks.streams.project import describe_stream
-from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
 from holdfast.observation.status import observe_stream
@@ -50,7 +49,7 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
     def find_successor() -> ReplicaRow | None:
         seen = observe_stream(project, stream)
         is_new = seen.primary is not None and seen.primary.id != killed.id
-        return seen.primary if is_new and seen.verdict.health is Health.HEALTHY else None
+        return seen.primary if is_new and seen.verdict.health.is_running else None
 
     await_condition(project, stream, lambda: find_successor() is not None, "successor that commits")
     primary = find_successor()

@@ -11,7 +11,6 @@ import numpy as np
 from benchmarks.streams.kills import await_condition, kill_primary
 from benchmarks.streams.monitor import Moment, StreamMonitor, run_monitor
 from benchmarks.streams.project import RUN, live_project, stop_everything
-from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.review import Reviewer
 from holdfast.observation.status import observe_stream
@@ -164,7 +163,7 @@ def _kill(project: Project, monitor: StreamMonitor) -> Kill:
 def _is_settled(project: Project) -> bool:
     """Healthy, covered by its tier, caught up, and no switch or recovery is due."""
     seen = observe_stream(project, NAME)
-    healthy = seen.verdict.health is Health.HEALTHY and seen.is_settled
+    healthy = seen.verdict.health.is_running and seen.is_settled
     if not healthy or seen.covered is not seen.tier or open_recovery(project, NAME) is not None:
         return False
     if Reviewer().decide_now(project, NAME).acts:

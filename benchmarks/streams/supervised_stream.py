@@ -14,7 +14,6 @@ from benchmarks.streams.measurements import Condition, Failover, Meter, Steady, 
 from benchmarks.streams.output_check import count_differing_rows
 from benchmarks.streams.project import RUN, live_project, stop_everything
 from benchmarks.streams.workload import State
-from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import open_recovery
@@ -190,7 +189,7 @@ class SupervisedStream:
 
     def _is_held(self) -> bool:
         seen = observe_stream(self._project, NAME)
-        settled = seen.verdict.health is Health.HEALTHY and seen.is_settled
+        settled = seen.verdict.health.is_running and seen.is_settled
         if not settled or seen.covered is not self._tier:
             return False
         if self._tier is Tier.PASSIVE_REPLICATION:

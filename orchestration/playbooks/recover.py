@@ -242,8 +242,8 @@ def record_tier_reached(store: ControlStore, status: StreamStatus) -> None:
 
     A paused secondary needs no step and covers less: the tier is recorded after it has resumed.
     """
-    healthy = status.verdict.health is Health.HEALTHY
-    settled = healthy and status.covers_its_tier and status.is_settled
+    running = status.verdict.health.is_running
+    settled = running and status.covers_its_tier and status.is_settled
     if settled and any(row.reached_at is None for row in store.tiers.history(status.name, limit=1)):
         store.tiers.record_reached(status.name, tier=status.tier)
 

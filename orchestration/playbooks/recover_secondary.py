@@ -174,7 +174,7 @@ def _has_turned(now: StreamStatus, step: TurnSwitch, before: StreamStatus, gener
     row, view = now.secondary, now.secondary_view()
     if row is None or view is None or view.id != step.secondary or view.health.failed:
         return True
-    moved_on = now.tier is not before.tier or now.verdict.health is not Health.HEALTHY
+    moved_on = now.tier is not before.tier or not now.verdict.health.is_running
     faulty = now.migration is not None and now.migration.fault is not None
     handed_over = isinstance(next_step(now.recover_facts()), HandOver)
     resting = view.paused and step.switch in (Switch.PROCESS, Switch.SEND)

@@ -15,19 +15,23 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from holdfast.assets.keys import output_key, snapshots_key, stream_key, tiers_key
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.assets.snapshots import snapshot_metadata
-from holdfast.assets.streams import HEALTHY, progress_metadata, verdict_metadata
+from holdfast.assets.streams import HEALTHY, lag_metadata, progress_metadata, verdict_metadata
 from holdfast.assets.tiers import TIER_IS_HELD, coverage_metadata, tier_metadata
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.coverage import TierCoverage, coverage_of
+from holdfast.observation.lag import read_lag
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.sensors.recovery import TICK_SECONDS
-from holdfast.resources.control_store.records import RestoreRow, SnapshotRow, TierChange
+from holdfast.resources.control_store.records import RestoreRow, Sample, SnapshotRow, TierChange
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
+from holdfast.streaming.sources.lag import Lag
 
 log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 900.0
 SUMMED_EPOCHS = 1_000
+OBSERVER = "stream_observer"
 
 Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
@@ -78,6 +82,7 @@ class _Observation:
     coverage: TierCoverage
     requested: TierChange | None
     mark: StreamMark
+    lag: Lag | None
 
     @property
     def advanced(self) -> bool:
@@ -148,7 +153,7 @@ class _Observation:
 
     def _health(self, name: str) -> Iterator[Event]:
         verdict = self.status.verdict
-        metadata = verdict_metadata(verdict)
+        metadata = {**verdict_metadata(verdict), **lag_metadata(self.lag)}
         tier = {"tier": self.status.tier.value, "covered_tier": self.status.covered.value}
         yield dg.AssetObservation(
             stream_key(name),
@@ -158,7 +163,7 @@ class _Observation:
         yield dg.AssetCheckEvaluation(
             asset_key=stream_key(name),
             check_name=HEALTHY,
-            passed=not verdict.health.failed,
+            passed=not verdict.health.is_alarming,
             metadata=metadata,
             description=verdict.reason,
         )
@@ -232,4 +237,22 @@ def _observe(project: Project, name: str, marks: Marks) -> _Observation:
         mark=marks.streams.get(name, StreamMark()).after_restore(
             project.store.restores.newest(name)
         ),
+        lag=_record_lag(project, status),
     )
+
+
+def _record_lag(project: Project, status: StreamStatus) -> Lag | None:
+    """Record the lag of a stream that should run and has no driver that does; `None` if there is no need."""
+    live = status.primary is not None and not status.verdict.health.failed
+    lag = None if live or not status.wanted else read_lag(project, status.name)
+    if lag is None:
+        return None
+    values = {SampleName.LAG_SECONDS: lag.seconds, SampleName.LAG_ROWS: lag.rows}
+    project.store.samples.write(
+        [
+            Sample(stream=status.name, replica=OBSERVER, name=name, value=value, at=status.at)
+            for name, value in values.items()
+            if value is not None
+        ]
+    )
+    return lag

@@ -44,7 +44,9 @@ class SampleName(StrEnum):
     """Requests to the object store for this download (a count)."""
 
     LAG_ROWS = "lag_rows"
-    """Rows at the source that no epoch has yet."""
+    """Rows of input that are not committed, in an epoch or in none yet; about, if the source has files."""
+    LAG_SECONDS = "lag_seconds"
+    """The age of the oldest of them."""
     INPUT_AWAY = "input_away"
     """1 while an epoch waits for input that cannot be reached, as a folder that is not mounted."""
     DEAD_LETTERS = "dead_letters"

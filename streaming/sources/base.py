@@ -23,6 +23,14 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Input that no epoch has: about how many rows, if that is known, and when the oldest of it arrived."""
+
+    rows: int | None
+    oldest_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """The part of an epoch's input that one Spark task reads."""
 
@@ -47,3 +55,9 @@ class Source(Readable, Protocol):
 
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Slice about `rows` rows off the input after `position`."""
+
+    def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
+        """Look at all that has arrived after `position`; `recent` are inputs of recent epochs."""
+
+    def arrived_at(self, taken: Json, end: Json) -> float | None:
+        """When the oldest input of an epoch that ends at `end` arrived; `None` if it has no input."""

@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.streaming.sources.base import Json, Split, Taken
+from holdfast.streaming.sources.base import Backlog, Json, Split, Taken
 from holdfast.streaming.sources.formats import count_rows, read_rows
 from holdfast.streaming.sources.validation import RecordValidator, RejectedRecord, ValidatedBatch
 
@@ -105,6 +105,21 @@ class FilesSource:
             rows=sum(file.rows for file in files),
         )
 
+    def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
+        """List the files that no epoch has, and open none: their rows are estimated from their sizes."""
+        waiting = [info for portion in self._portions(now) for info in self._unassigned(portion)]
+        files = [file for taken in recent for file in files_read(taken)]
+        size, rows = (sum(file[of] for file in files) for of in ("size", "rows"))
+        waiting_bytes = sum(info.size for info in waiting)
+        return Backlog(
+            rows=round(waiting_bytes * rows / size) if size else None if waiting_bytes else 0,
+            oldest_at=min((info.mtime_ns / 1e9 for info in waiting), default=None),
+        )
+
+    def arrived_at(self, taken: Json, end: Json) -> float | None:
+        """When the oldest file of the epoch was last changed."""
+        return min((file["changed_ns"] / 1e9 for file in files_read(taken)), default=None)
+
     def splits(self, taken: Json) -> Sequence[Split]:
         """One split a file; raises while the folder is away."""
         if files_read(taken):
@@ -173,14 +188,19 @@ class FilesSource:
         self._require_unchanged(file)
 
     def _waiting(self, now: float) -> Iterator[Arrived]:
+        for portion in self._portions(now):
+            for info in self._unassigned(portion):
+                if (file := self._measured(info)) is not None:
+                    yield file
+
+    def _portions(self, now: float) -> Iterator[list[fs.FileInfo]]:
+        """The files that have settled, in the order of their names and as many at once as are asked for."""
         if not 0 <= now - self._listed_at < self.declared.poll:  # negative: the clock was set back
             self._arrived = self._settled(now)
             self._listed_at = now
         arrived = self._arrived
         for first in range(0, len(arrived), ASKED_AT_ONCE):
-            for info in self._unassigned(arrived[first : first + ASKED_AT_ONCE]):
-                if (file := self._measured(info)) is not None:
-                    yield file
+            yield arrived[first : first + ASKED_AT_ONCE]
 
     def _unassigned(self, infos: Sequence[fs.FileInfo]) -> list[fs.FileInfo]:
         files = [file for info in infos if (file := self._as_listed(info)) not in self._taken]

@@ -22,7 +22,7 @@ from holdfast.configs.sources import (
     SpikesProfile,
     StepProfile,
 )
-from holdfast.streaming.sources.base import Json, Split, Taken
+from holdfast.streaming.sources.base import Backlog, Json, Split, Taken
 
 DIURNAL_KNOTS = 1440
 Floats: TypeAlias = NDArray[np.float64]
@@ -132,6 +132,20 @@ class RateSource:
             input={"first": first, "rows": rows, "start": start},
             rows=rows,
         )
+
+    def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
+        """What the profile has produced by now, exactly; the first of it is dated by its number."""
+        rows = self.waiting_rows(position, now=now)
+        if position is None or rows == 0:
+            return Backlog(rows=rows, oldest_at=None)
+        return Backlog(rows=rows, oldest_at=self._produced_at(position["origin"], position["rows"]))
+
+    def arrived_at(self, taken: Json, end: Json) -> float | None:
+        """When the profile produced the first row of the epoch."""
+        return self._produced_at(end["origin"], taken["first"]) if taken["rows"] else None
+
+    def _produced_at(self, origin: float, row: int) -> float:
+        return origin + float(self.curve.seconds_of(np.array([row]))[0])
 
     def splits(self, taken: Json) -> Sequence[Split]:
         """Cut the numbers into equal ranges."""

@@ -8,7 +8,7 @@ one of them talks to the control store, so only that one imports it.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ from holdfast.streaming.sources.assigned import assigned_names
 from holdfast.streaming.sources.base import Source, Split
 from holdfast.streaming.sources.factory import columns, open_source
 from holdfast.streaming.sources.files import ListedFile
+from holdfast.streaming.sources.lag import measure_lag
 from holdfast.streaming.spec import ReplicaSpec
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ class EpochReader(DataSourceStreamReader):
         gate = self._gate.get()
         if not gate.open:
             return None
+        self._sample_lag(number)
         epochs = self._store.epochs
         decided = epochs.get(self._spec.stream.name, number) or self._propose(number, gate.token)
         if decided is not None:
@@ -182,7 +184,7 @@ class EpochReader(DataSourceStreamReader):
         if not isinstance(decision, Close):
             return None
         taken = self._source.take(position, decision.rows, now=now)
-        decided = self._store.epochs.propose(
+        return self._store.epochs.propose(
             EpochProposal(
                 stream=name,
                 epoch=number,
@@ -194,31 +196,42 @@ class EpochReader(DataSourceStreamReader):
                 proposer=self._spec.replica,
             )
         )
-        self._sample_lag(waiting - taken.rows, number)
-        return decided
 
-    def _sample_lag(self, rows: int, epoch: int) -> None:
-        """Record every few seconds how many waiting rows no epoch has yet."""
-        self._sample(SampleName.LAG_ROWS, float(rows), epoch)
+    def _sample_lag(self, epoch: int) -> None:
+        """Record every few seconds how far the stream is behind its input, if that can be read."""
+        if not self._is_due(SampleName.LAG_SECONDS):
+            return
+        at = self._store.now()
+        with suppress(TransientError):
+            lag = measure_lag(self._store, self._spec.stream.name, self._source, at=at)
+            values = {SampleName.LAG_SECONDS: lag.seconds, SampleName.LAG_ROWS: lag.rows}
+            self._write_samples(values, epoch, at=at)
 
     def _sample_waiting(self, epoch: int) -> None:
         """Record every few seconds that the epoch waits for its input, if the control store can be reached."""
         with suppress(TransientError):
-            self._sample(SampleName.INPUT_AWAY, 1.0, epoch)
+            if self._is_due(SampleName.INPUT_AWAY):
+                self._write_samples({SampleName.INPUT_AWAY: 1.0}, epoch)
 
-    def _sample(self, name: SampleName, value: float, epoch: int) -> None:
+    def _is_due(self, name: SampleName) -> bool:
+        """Whether the last sample is a few seconds old; it counts as taken then."""
         now = SYSTEM_CLOCK.monotonic()
         if now - self._sampled_at.get(name, float("-inf")) < SAMPLE_SECONDS:
-            return
+            return False
         self._sampled_at[name] = now
-        sample = Sample(
-            stream=self._spec.stream.name,
-            replica=self._spec.replica,
-            name=name,
-            value=value,
-            epoch=epoch,
+        return True
+
+    def _write_samples(
+        self, values: Mapping[SampleName, float | None], epoch: int, *, at: float = 0.0
+    ) -> None:
+        stream, replica = self._spec.stream.name, self._spec.replica
+        self._store.samples.write(
+            [
+                Sample(stream=stream, replica=replica, name=name, value=value, epoch=epoch, at=at)
+                for name, value in values.items()
+                if value is not None
+            ]
         )
-        self._store.samples.write([sample])
 
     def _before(self, number: int) -> Epoch | None:
         if self._last is None or self._last.epoch != number - 1:

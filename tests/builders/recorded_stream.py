@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import sqlalchemy as sa
 from deltalake import DeltaTable
 
 from holdfast.ft_policies.tiers import PRIMARY, Switches
@@ -18,6 +19,7 @@ from holdfast.resources.control_store.records import (
     SnapshotRow,
 )
 from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.schema import epochs as log
 from holdfast.resources.process import HOST, ProcessHandle
 from holdfast.resources.project import Project, open_project
 from holdfast.resources.vault.vault import SnapshotVault
@@ -40,7 +42,9 @@ def an_open_project(root: Path) -> Iterator[Project]:
         yield project
 
 
-def a_running_stream(project: Project, *, epochs: int = 5, committed: int = 3) -> None:
+def a_running_stream(
+    project: Project, *, epochs: int = 5, committed: int = 3, decided_ago: float = 0.0
+) -> None:
     """A primary (this process) that has committed some of the decided epochs."""
     declare(project.config, project.store, STREAM)
     project.store.streams.desire(STREAM, DesiredState.RUNNING)
@@ -54,7 +58,7 @@ def a_running_stream(project: Project, *, epochs: int = 5, committed: int = 3) -
     )
     this = ProcessHandle.this()
     project.store.replicas.record_process(REPLICA, pid=this.pid, pid_started_at=this.started_at)
-    decide(project, epochs)
+    decide(project, epochs, ago=decided_ago)
     for epoch in range(committed):
         commit(project, epoch)
     beat(project, PRIMARY, epoch=committed - 1)
@@ -62,14 +66,20 @@ def a_running_stream(project: Project, *, epochs: int = 5, committed: int = 3) -
         [
             Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_ROWS, value=40.0),
             Sample(stream=STREAM, replica=REPLICA, name=SampleName.STATE_BYTES, value=1234.0),
-            Sample(stream=STREAM, replica=REPLICA, name=SampleName.LAG_ROWS, value=7.0),
+        ]
+    )
+    at = project.store.now()
+    project.store.samples.write(
+        [
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.LAG_ROWS, value=207.0, at=at),
+            Sample(stream=STREAM, replica=REPLICA, name=SampleName.LAG_SECONDS, value=2.5, at=at),
         ]
     )
 
 
-def decide(project: Project, epochs: int) -> None:
-    """Decide epochs of 100 rows each."""
-    origin = project.store.now() - epochs
+def decide(project: Project, epochs: int, *, ago: float = 0.0) -> None:
+    """Decide epochs of 100 rows each, one a second; with `ago`, the last of them so many seconds ago."""
+    origin = project.store.now() - epochs - ago
     for epoch in range(epochs):
         project.store.epochs.propose(
             EpochProposal(
@@ -83,6 +93,9 @@ def decide(project: Project, epochs: int) -> None:
                 proposer=REPLICA,
             )
         )
+    if ago:
+        with project.store._database.write() as connection:
+            connection.execute(sa.update(log).values(decided_at=origin + 1 + log.c.epoch))
 
 
 def commit(project: Project, epoch: int, *, rows: int = 10) -> None:

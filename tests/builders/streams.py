@@ -127,9 +127,9 @@ def decide_epoch(project: Project, epoch: int, *, name: str = CLICKS) -> None:
         EpochProposal(
             stream=name,
             epoch=epoch,
-            start=epoch,
-            end=epoch + 1,
-            input={},
+            start={"origin": 0.0, "rows": 10 * epoch},
+            end={"origin": 0.0, "rows": 10 * epoch + 10},
+            input={"first": 10 * epoch, "rows": 10, "start": 0.0},
             rows=10,
             token=1,
             proposer="r1",

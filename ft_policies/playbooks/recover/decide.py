@@ -46,7 +46,7 @@ def next_step(facts: RecoverFacts) -> RecoverStep | None:
 
 def _recover(facts: RecoverFacts) -> RecoverStep | None:
     match facts.verdict.health:
-        case Health.HEALTHY:
+        case Health.HEALTHY | Health.LAGGING:
             return _undo_rollout(facts) or _adjust_secondary(facts)
         case Health.STOPPED:
             return None if facts.secondary is None else _stop_secondary(facts.secondary)
@@ -116,7 +116,7 @@ def _migrate(facts: RecoverFacts, migration: MigrationFacts) -> RecoverStep | No
     """The step that a migration adds; `None` where the stream needs the same as without one."""
     health, fault = facts.verdict.health, migration.fault
     is_target = facts.primary is not None and facts.primary_rollout == migration.rollout
-    if health is Health.HEALTHY:
+    if health.is_running:
         if is_target and migration.differs is None:
             return FinishMigration(migration.rollout)
         if fault is None:

@@ -70,7 +70,7 @@ def _cells(facts: "StreamFacts") -> list[str]:
         f"[bold]{escape(facts.stream)}[/bold]\n[dim]{objective}[/dim]",
         _health(facts),
         _pair(facts.epoch_committed, facts.epoch_decided),
-        f"{fmt.plural(facts.lag_epochs, 'epoch')}\n{_rows(facts.lag_rows)}",
+        f"{fmt.age(facts.lag_seconds)}\n[dim]{_rows(facts.lag_rows)}[/dim]",
         fmt.NONE
         if facts.rate_rows_per_second is None
         else f"{fmt.number(facts.rate_rows_per_second)} rows/s",

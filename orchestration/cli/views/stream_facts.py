@@ -6,6 +6,7 @@ from holdfast.ft_policies.playbooks.base import step_fields
 from holdfast.ft_policies.playbooks.recover.decide import plan_recovery
 from holdfast.ft_policies.tiers import Switches
 from holdfast.observation.coverage import coverage_of
+from holdfast.observation.lag import current_lag
 from holdfast.observation.playbook_runs import (
     Change,
     find_current_change,
@@ -101,6 +102,7 @@ class StreamFacts:
     epoch_decided: int | None
     lag_epochs: int
     lag_rows: int | None
+    lag_seconds: float | None
     rate_rows_per_second: float | None
     state_rows: int | None
     state_bytes: int | None
@@ -116,6 +118,7 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
     declared = project.config.stream(name)
     coverage = coverage_of(status)
     samples = _recent_samples(project, status)
+    lag = current_lag(project, name, status.primary)
     committed = None if status.committed is None else status.committed.epoch
     decided = None if status.epoch is None else status.epoch.epoch
     return StreamFacts(
@@ -136,7 +139,8 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
         epoch_committed=committed,
         epoch_decided=decided,
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
-        lag_rows=_lag_rows(project, status, samples.get(SampleName.LAG_ROWS)),
+        lag_rows=None if lag is None else lag.rows,
+        lag_seconds=None if lag is None else lag.seconds,
         rate_rows_per_second=_rate(project, status),
         state_rows=_as_int(samples.get(SampleName.STATE_ROWS)),
         state_bytes=_as_int(samples.get(SampleName.STATE_BYTES)),
@@ -197,27 +201,19 @@ def _recent_samples(project: Project, status: StreamStatus) -> dict[SampleName, 
 
 
 def _rate(project: Project, status: StreamStatus) -> float | None:
-    """Rows per second over the last few epochs, while a primary runs.
+    """Rows per second over the last few epochs; it decays while the next epoch is overdue.
 
     Spark's own rate counts from trigger to trigger, and jumps with each poll for input.
     """
-    if status.epoch is None or status.primary is None or status.verdict.health.failed:
+    if status.epoch is None:
         return None
     number = status.epoch.epoch
     epochs = project.store.epochs.between(status.name, max(number - RATE_EPOCHS, 0), number)
     elapsed = epochs[-1].decided_at - epochs[0].decided_at
-    if elapsed <= 0 or status.at - epochs[-1].decided_at > FRESH_SECONDS:
+    if elapsed <= 0:
         return None
-    return sum(epoch.rows for epoch in epochs[1:]) / elapsed
-
-
-def _lag_rows(project: Project, status: StreamStatus, waiting: float | None) -> int | None:
-    """Rows that are decided and not committed, plus those in no epoch yet, if that number is known."""
-    if status.epoch is None or waiting is None:
-        return None
-    first = 0 if status.committed is None else status.committed.epoch + 1
-    decided = project.store.epochs.between(status.name, first, status.epoch.epoch)
-    return sum(epoch.rows for epoch in decided) + int(waiting)
+    overdue = status.at - epochs[-1].decided_at - elapsed / (len(epochs) - 1)
+    return sum(epoch.rows for epoch in epochs[1:]) / (elapsed + max(overdue, 0.0))
 
 
 def _snapshot(project: Project, name: str, now: float) -> SnapshotAge | None:

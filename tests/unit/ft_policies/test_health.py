@@ -1,11 +1,20 @@
 """How a stream is, from what several observers say."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.health import Health, HealthPolicy, PrimaryFacts, Process, SecondaryFacts
+from holdfast.ft_policies.health import (
+    Health,
+    HealthPolicy,
+    LagReading,
+    PrimaryFacts,
+    Process,
+    SecondaryFacts,
+    is_lagging,
+)
 from holdfast.ft_policies.timings import Timings
 
 POLICY = HealthPolicy(
@@ -145,3 +154,65 @@ PROCESSES = replace(STANDS_BY, processing=True)
 )
 def test_a_secondary_is_judged(seen: SecondaryFacts, health: Health) -> None:
     assert POLICY.judge_secondary(seen).health is health
+
+
+TOLERATED = 20.0
+
+
+def lags(
+    *seconds: float, every: float = 5.0, rows: Sequence[float] | None = None
+) -> list[LagReading]:
+    known = [None] * len(seconds) if rows is None else rows
+    return [
+        LagReading(at=number * every, seconds=lag, rows=waiting)
+        for number, (lag, waiting) in enumerate(zip(seconds, known, strict=True))
+    ]
+
+
+GROWING = [30.0 + number for number in range(24)]
+STEADY = [40.0, 43.0] * 12
+FALLING = [90.0 - number for number in range(24)]
+SAWTOOTH = [2.0, 12.0, 25.0] * 8
+SLOW_EPOCH = [3.0] * 12 + [30.0, 35.0, 40.0, 45.0] + [4.0] * 8
+
+
+@pytest.mark.parametrize(
+    ("readings", "lagging"),
+    [
+        (lags(*GROWING), True),
+        (lags(*STEADY), True),
+        (lags(*FALLING), False),
+        (lags(*SAWTOOTH), False),
+        (lags(*SLOW_EPOCH), False),
+        (lags(*GROWING[:10]), False),  # seen for 45 s only
+        (lags(30.0, 60.0, 90.0, 120.0, every=60.0), True),  # epochs of a minute
+        (lags(30.0, 60.0, 90.0, every=60.0), False),
+        # Old files that are worked off get older all the time, and fewer.
+        (lags(*GROWING, rows=[2400.0 - 100.0 * number for number in range(24)]), False),
+        (lags(*GROWING, rows=[100.0 * number for number in range(24)]), True),
+        ([], False),
+    ],
+)
+def test_a_stream_that_is_behind_and_comes_no_nearer_lags(
+    readings: list[LagReading], *, lagging: bool
+) -> None:
+    assert is_lagging(readings, TOLERATED) is lagging
+    seen = replace(WELL, lag=readings, tolerated_lag_seconds=TOLERATED)
+    health = POLICY.judge(wanted=True, primary=seen).health
+    assert health is (Health.LAGGING if lagging else Health.HEALTHY)
+
+
+def test_a_stream_that_lags_runs_needs_no_recovery_and_is_not_healthy() -> None:
+    assert Health.LAGGING.is_running
+    assert not Health.LAGGING.failed
+    assert Health.LAGGING.is_alarming
+
+
+def test_an_epoch_that_is_late_or_a_lost_primary_is_more_than_a_lag() -> None:
+    behind = replace(WELL, lag=lags(*GROWING), tolerated_lag_seconds=TOLERATED)
+    for seen, health in (
+        (replace(behind, progress_age=61.0), Health.STUCK),
+        (replace(behind, caught_up=False), Health.REPLAYING),
+        (replace(behind, process=Process.GONE), Health.DEAD),
+    ):
+        assert POLICY.judge(wanted=True, primary=seen).health is health

@@ -76,6 +76,26 @@ def test_completion_is_what_the_oracle_says(epochs: int) -> None:
     assert pd.concat(expected).groupby("synthetic").size().min() > 20
 
 
+@pytest.mark.parametrize("load_first", [True, False])
+def test_completion_does_not_depend_on_where_the_input_is_cut(*, load_first: bool) -> None:
+    """The cuts are between the two readings that a plug sends in one second."""
+    rows = generator.records(4_000, seed=3).sort_values(
+        ["timestamp", *PLUG, "property"], ascending=[True] * 4 + [not load_first]
+    )
+    rows = rows.assign(id=range(len(rows)))
+    same = rows[["timestamp", *PLUG]].eq(rows[["timestamp", *PLUG]].shift()).all(axis=1)
+    cut = same & (same.cumsum() % 40 == 0)
+    assert cut.sum() > 40
+    whole = pd.concat(completed(rows.assign(epoch=0), {"period": 60}))
+    pieces = pd.concat(completed(rows.assign(epoch=cut.cumsum()), {"period": 60}))
+    columns = list(whole.columns)
+    assert whole["synthetic"].sum() > 20
+    pd.testing.assert_frame_equal(
+        pieces.sort_values(columns, ignore_index=True),
+        whole.sort_values(columns, ignore_index=True),
+    )
+
+
 @pytest.mark.parametrize("epochs", [1, 15])
 @pytest.mark.parametrize("complete", [True, False])
 def test_prediction_is_what_the_oracle_says(epochs: int, *, complete: bool) -> None:
@@ -136,4 +156,4 @@ def test_state_stays_as_large_as_its_windows_and_history_ask_for() -> None:
         assert max(sizes[10:]) < 1.1 * sizes[9]
     whole = dict(iter(rows.groupby("epoch")))
     _, sizes = folded(completion.build_fold({}), completion.ORDER, whole)
-    assert max(sizes) == sizes[0]
+    assert max(sizes) < 1.5 * sizes[0]

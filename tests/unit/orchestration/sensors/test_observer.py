@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import SECONDARY, Tier
-from holdfast.orchestration.sensors.observer import Marks, StreamMark, stream_observer
+from holdfast.orchestration.sensors.observer import OBSERVER, Marks, StreamMark, stream_observer
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -81,6 +81,23 @@ def test_committed_epochs_advance_the_stream_and_its_output(projects: SimulatedP
     assert value(stream, "tier") == value(stream, "covered_tier") == "passive_replication"
     assert value(output, "rows_since_last_report") == 30
     assert value(health, "health") == "healthy"
+
+
+def test_the_lag_of_a_stream_without_a_driver_is_recorded_and_shown(
+    projects: SimulatedProjects,
+) -> None:
+    a_running_stream(projects, epochs=3)
+    cursor = tick(projects, None).cursor
+    with projects.open() as project:
+        project.store.replicas.end("r1", ReplicaState.DEAD, "gone", by=EndedBy.PLAYBOOK)
+    health, *_ = tick(projects, cursor).asset_events
+    assert value(health, "health") == "missing"
+    rows = value(health, "lag_rows")
+    assert isinstance(rows, int)
+    assert rows > 1_000  # its first row was produced long ago
+    with projects.open() as project:
+        (sample,) = project.store.samples.series(CLICKS, SampleName.LAG_SECONDS)
+        assert (sample.replica, sample.value > 100) == (OBSERVER, True)
 
 
 def test_nothing_is_shown_twice(projects: SimulatedProjects) -> None:

@@ -10,6 +10,7 @@ from pyarrow import csv, fs, parquet
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.streaming.sources.base import Backlog
 from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource, ListedFile
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
@@ -233,3 +234,32 @@ def test_rows_are_remembered_only_for_files_that_wait(tmp_path: Path) -> None:
         assert folder.take(10, now=NOW + 100 * poll) == [f"{poll}.jsonl"]
     assert folder.take(10, now=NOW + 1000) == []
     assert len(folder.source._counted) <= 1
+
+
+def test_a_backlog_is_estimated_from_sizes_and_dated_by_its_oldest_file(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1, 2)
+    taken = folder.source.take(None, 100, now=NOW)
+    folder.assigned.add("a.jsonl")
+    folder.add("b.jsonl", "not read, so it need not be readable", changed_at=LONG_AGO + 50)
+    folder.lines("c.jsonl", 1, 2, 3)
+    folder.lines("d.jsonl", 1, 2, 3)
+    for name, age in (("c.jsonl", 40), ("d.jsonl", 30)):
+        os.utime(tmp_path / name, (LONG_AGO + age, LONG_AGO + age))
+
+    backlog = folder.source.backlog(taken.end, [taken.input], now=NOW + 10)
+
+    size = sum((tmp_path / name).stat().st_size for name in ("b.jsonl", "c.jsonl", "d.jsonl"))
+    assert backlog.rows == round(size * 2 / (tmp_path / "a.jsonl").stat().st_size)
+    assert backlog.oldest_at == LONG_AGO + 30
+    assert folder.source.arrived_at(taken.input, taken.end) == LONG_AGO
+
+
+def test_a_backlog_without_an_epoch_to_compare_with_has_an_unknown_number_of_rows(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path)
+    assert folder.source.backlog(None, [], now=NOW) == Backlog(rows=0, oldest_at=None)
+    folder.lines("a.jsonl", 1, 2)
+    assert folder.source.backlog(None, [], now=NOW + 10) == Backlog(rows=None, oldest_at=LONG_AGO)
+    assert folder.source.arrived_at({"files": []}, {"files": 0}) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from holdfast.ft_policies.tiers import Switches
-from holdfast.resources.control_store.records import EndedBy
+from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from tests.builders.recorded_stream import (
     REPLICA,
     STREAM,
@@ -28,7 +28,7 @@ def test_a_declared_stream_that_never_ran_is_stopped(tmp_path: Path) -> None:
     assert stream["tier"] == "passive_replication"
     assert stream["replicas"] == []
     assert stream["epoch_committed"] is None
-    assert stream["lag_rows"] is None
+    assert (stream["lag_rows"], stream["lag_seconds"]) == (0, 0.0)
     assert stream["snapshot"] is None
     assert stream["recovery_time_seconds"] == 10.0
 
@@ -42,7 +42,7 @@ def test_a_running_stream_shows_epochs_lag_rate_state_and_snapshot(tmp_path: Pat
     assert stream["health"] == "healthy"
     assert (stream["epoch_committed"], stream["epoch_decided"]) == (2, 4)
     assert stream["lag_epochs"] == 2
-    assert stream["lag_rows"] == 207
+    assert (stream["lag_rows"], stream["lag_seconds"]) == (207, 2.5)
     assert stream["rate_rows_per_second"] > 0
     assert (stream["state_rows"], stream["state_bytes"]) == (40, 1234)
     assert stream["snapshot"]["id"] == newest
@@ -52,8 +52,6 @@ def test_a_running_stream_shows_epochs_lag_rate_state_and_snapshot(tmp_path: Pat
 
 
 def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) -> None:
-    from holdfast.resources.control_store.records import ReplicaState
-
     with an_open_project(tmp_path) as project:
         a_running_stream(project)
         project.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
@@ -61,7 +59,22 @@ def test_figures_of_an_ended_replica_are_not_shown_as_present(tmp_path: Path) ->
 
     assert stream["failed"]
     assert stream["health"] == "missing"
-    assert stream["rate_rows_per_second"] is None
+    assert (stream["state_rows"], stream["state_bytes"]) == (None, None)
+
+
+def test_without_a_driver_waiting_input_counts_and_the_rate_decays(tmp_path: Path) -> None:
+    """100 rows/s are declared; five epochs were decided, one a second, and none in the last 20 s."""
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project, epochs=5, committed=3, decided_ago=20.0)
+        project.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
+        (stream,) = holdfast_json(tmp_path, "status")["streams"]
+        shown = run_holdfast(tmp_path, "status").stdout
+
+    assert 2_200 <= stream["lag_rows"] <= 4_000
+    assert 22 <= stream["lag_seconds"] <= 40
+    assert 0 < stream["rate_rows_per_second"] < 400 / 20
+    assert " rows" in shown
+    assert "100 rows/s" not in shown
 
 
 def test_the_screen_shows_switches_that_differ_and_open_incidents(tmp_path: Path) -> None:

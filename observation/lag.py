@@ -1,0 +1,92 @@
+"""How far a stream is behind its input, also while it has no driver: the source is read from outside."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from holdfast.configs.sources import FilesSource as FilesDeclaration, RateSource as RateDeclaration
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.errors import HoldfastError
+from holdfast.ft_policies.health import (
+    FEWEST_LAGS,
+    LAG_WINDOW_SECONDS,
+    LagReading,
+    tolerated_lag_seconds,
+)
+from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.object_store.resolve import connector, open_filesystem
+from holdfast.resources.project import Project
+from holdfast.streaming.sources.base import Source
+from holdfast.streaming.sources.files import FilesSource, ListedFile
+from holdfast.streaming.sources.lag import Lag, measure_lag
+from holdfast.streaming.sources.rate import RateSource
+
+FRESH_SECONDS = 10.0  # a primary writes a sample every few seconds
+OLDEST_SECONDS = 600.0
+
+
+def read_lag(project: Project, stream: str) -> Lag | None:
+    """Read the lag from outside a driver; `None` if the source cannot be read now."""
+    try:
+        source = _open_source(project, project.config.stream(stream))
+        return measure_lag(project.store, stream, source, at=project.store.now())
+    except HoldfastError:
+        return None
+
+
+def current_lag(project: Project, stream: str, primary: ReplicaRow | None) -> Lag | None:
+    """The lag that the primary has measured a moment ago; without one, it is read from outside."""
+    if primary is not None:
+        since = project.store.now() - FRESH_SECONDS
+        for reading in _readings(project.store, primary, since_at=since)[-1:]:
+            rows = None if reading.rows is None else int(reading.rows)
+            return Lag(rows=rows, seconds=reading.seconds)
+    return read_lag(project, stream)
+
+
+def lag_readings(store: ControlStore, primary: ReplicaRow, *, at: float) -> list[LagReading]:
+    """What the primary has measured lately, oldest first: a few readings at least, if it has as many."""
+    readings = _readings(store, primary, since_at=at - OLDEST_SECONDS)
+    lately = [reading for reading in readings if reading.at >= at - LAG_WINDOW_SECONDS]
+    return lately if len(lately) >= FEWEST_LAGS else readings[-FEWEST_LAGS:]
+
+
+def tolerated_lag(declared: StreamDeclaration) -> float:
+    """The seconds that a stream with this declaration may be behind its input while it keeps up."""
+    source, pace = declared.source, declared.epoch.pace()
+    arrival = source.settle + source.poll if isinstance(source, FilesDeclaration) else 0.0
+    return tolerated_lag_seconds(
+        arrival_seconds=arrival,
+        epoch_seconds=pace.silence_seconds if pace.seconds is None else pace.seconds,
+    )
+
+
+def _readings(store: ControlStore, primary: ReplicaRow, *, since_at: float) -> list[LagReading]:
+    rows = {
+        sample.at: sample.value
+        for sample in store.samples.series(primary.stream, SampleName.LAG_ROWS, since_at=since_at)
+        if sample.replica == primary.id
+    }
+    return [
+        LagReading(at=sample.at, seconds=sample.value, rows=rows.get(sample.at))
+        for sample in store.samples.series(
+            primary.stream, SampleName.LAG_SECONDS, since_at=since_at
+        )
+        if sample.replica == primary.id
+    ]
+
+
+def _open_source(project: Project, declared: StreamDeclaration) -> Source:
+    source = declared.source
+    if isinstance(source, RateDeclaration):
+        return RateSource(source)
+    connect = connector(project.config.deployment.object_store, project.config.home)
+    files, root = open_filesystem(project.config.resolve_path(source.path), connect)
+
+    def assigned(listed: Sequence[ListedFile]) -> set[str]:
+        names = [file.name for file in listed]
+        return {file.name for file in project.store.epoch_files.named(declared.name, names)}
+
+    return FilesSource(source, pa.schema([]), files, root, assigned)
