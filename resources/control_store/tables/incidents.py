@@ -165,6 +165,10 @@ class Incidents:
             query = query.where(incidents.c.state == IncidentState.OPEN)
         return self._database.find_all(Incident, query)
 
+    def closed_since(self, at: float) -> list[Incident]:
+        """The incidents of all streams that were closed since then, newest first."""
+        return self._database.find_all(Incident, _ALL.where(incidents.c.closed_at >= at))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentKey:
