@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from holdfast.configs.units import (
     ByteSize,
+    Duration,
     EnvironmentVariable,
     LocalFolder,
     LongDuration,
@@ -163,6 +164,7 @@ class Deployment(Section):
     dagster: DagsterServer = DagsterServer()
     samples: Samples = Samples()
     retention: Retention = Retention()
+    alert_after: Duration = 900.0  # an incident that is open for longer raises an alert
     notify: tuple[Annotated[NotifyTarget, Field(discriminator="kind")], ...] = (Log(),)
 
     def place(self, name: str) -> Place:

@@ -56,14 +56,11 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
     declared = [project.streams[name] for name in sorted(project.streams)]
     kinds = (streams, tiers, snapshots, outputs)
     names = [stream.name for stream in declared]
+    checks = [check for stream in declared for kind in kinds for check in kind.checks(stream)]
+    reports = _build_reports(names) if declared else []
     return dg.Definitions(
-        assets=[
-            *(kind.spec(stream) for stream in declared for kind in kinds),
-            *(_build_reports(names) if declared else []),
-        ],
-        asset_checks=[
-            check for stream in declared for kind in kinds for check in kind.checks(stream)
-        ],
+        assets=[*(kind.spec(stream) for stream in declared for kind in kinds), *reports],
+        asset_checks=checks,
         jobs=[
             start_stream,
             stop_stream,
@@ -86,7 +83,10 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
             recovery_sensor,
             tier_review_sensor,
             object_store_sensor,
-            alerts(project.deployment.notify),
+            alerts(
+                project.deployment.notify,
+                [key for checked in (*checks, *reports) for key in checked.check_keys],
+            ),
         ],
         schedules=[
             durable_snapshots,

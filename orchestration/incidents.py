@@ -14,12 +14,14 @@ from uuid import uuid4
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.playbooks.recover.steps import GiveUp
 from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import was_abandoned
 from holdfast.orchestration.playbooks.recover import record_tier_reached
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import (
+    EndedBy,
     Incident,
     IncidentSubject,
     JsonObject,
@@ -27,6 +29,14 @@ from holdfast.resources.control_store.records import (
     ReplicaRow,
     ReplicaState,
     Sample,
+)
+from holdfast.resources.control_store.recoveries import (
+    OUTAGE_SINCE,
+    lost_at,
+    recovered_at,
+    recovery_figures,
+    recovery_sentence,
+    supersede,
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import (
@@ -36,7 +46,6 @@ from holdfast.resources.control_store.tables.incidents import (
     is_claimed,
     is_waiting,
     matches,
-    supersede,
 )
 from holdfast.resources.project import Project
 
@@ -150,7 +159,7 @@ def due_recoveries(project: Project, clock: Clock = SYSTEM_CLOCK) -> list[DueRec
     """
     names = sorted(project.config.streams)
     # The open incidents first: see `_incident`.
-    open_incidents = {name: open_recovery(project, name) for name in names}
+    open_incidents = {name: open_recoveries(project, name) for name in names}
     statuses = _observe_all(project, names)
     silent = [name for name in statuses if statuses[name].verdict.health.needs_second_look]
     if silent:
@@ -173,31 +182,65 @@ def _observe_all(project: Project, names: Sequence[str]) -> dict[str, StreamStat
 
 
 def _due_recovery(
-    project: Project, status: StreamStatus, open_incident: Incident | None
+    project: Project, status: StreamStatus, open_incidents: Sequence[Incident]
 ) -> DueRecovery | None:
     try:
         record_tier_reached(project.store, status)
-        incident = _incident(project, status, open_incident)
+        incident = _incident(project, status, open_incidents)
     except TransientError:
         raise
     except Exception:
         log.exception("the recovery of %s cannot be decided", status.name)
         return None
     key = None if incident is None else run_key(incident, at=status.at)
-    if incident is None or key is None or _is_given_up(incident, status):
+    if incident is None or key is None or _is_given_up(project, incident, status):
         return None
     return DueRecovery(incident=incident, run_key=key)
 
 
-def _is_given_up(incident: Incident, status: StreamStatus) -> bool:
-    """Whether a run has given the stream up and alerted: only an operator can help, the incident stays open."""
-    return status.verdict.health is Health.FAILED and incident.attempts > 0
+def _is_given_up(project: Project, incident: Incident, status: StreamStatus) -> bool:
+    """Whether a run has given the stream up since it was started, and so alerted: only an operator can help."""
+    if status.verdict.health is not Health.FAILED:
+        return False
+    since = _changed_at(project, incident.stream)
+    return any(
+        line.step == GiveUp.name and line.phase is Phase.FAILED and line.at >= since
+        for line in project.store.journal.of(incident.stream)
+    )
+
+
+def open_recoveries(project: Project, stream: str) -> list[Incident]:
+    """The recovery incidents of a stream that are not closed yet, newest first.
+
+    There are two for a moment if the stream has failed again while a run was still at work on the older one.
+    """
+    return [row for row in project.store.incidents.of(stream) if row.kind == RECOVERY]
 
 
 def open_recovery(project: Project, stream: str) -> Incident | None:
-    """The recovery incident of a stream that is not closed yet."""
-    incidents = project.store.incidents.of(stream)
-    return next((incident for incident in incidents if incident.kind == RECOVERY), None)
+    """The newest recovery incident of a stream that is not closed yet."""
+    return next(iter(open_recoveries(project, stream)), None)
+
+
+def follow_failure(project: Project, status: StreamStatus, incident: Incident) -> Incident | None:
+    """The incident of a later failure than that of `incident`, which is closed with its own times; or `None`.
+
+    For the run that holds the claim. A replica that has taken over has opened the later one; a primary that was
+    lost without a secondary gets it here. A primary that a step of the run has fenced is no failure.
+    """
+    newer = [
+        row
+        for row in open_recoveries(project, status.name)
+        if row.opened_at > incident.opened_at and row.id != incident.id
+    ]
+    if newer:
+        _supersede(project, incident, at=lost_at(newer[0]))
+        return newer[0]
+    last = status.last_primary
+    fenced_here = status.primary is None and last is not None and last.ended_by is EndedBy.PLAYBOOK
+    if fenced_here or not _is_superseded(project, incident, status):
+        return None
+    return _open_after(project, status, incident) if calls_for_recovery(project, status) else None
 
 
 def run_key(incident: Incident, *, at: float) -> str | None:
@@ -211,37 +254,51 @@ def run_key(incident: Incident, *, at: float) -> str | None:
     return f"{incident.id}-{incident.attempts}-{int(max(overdue_seconds, 0.0) // BUCKET_SECONDS)}"
 
 
-def _incident(project: Project, status: StreamStatus, incident: Incident | None) -> Incident | None:
+def _incident(
+    project: Project, status: StreamStatus, incidents: Sequence[Incident]
+) -> Incident | None:
     """The incident that the status of the stream calls for: the open one, a new one, or none.
 
     An open incident covers all states that the stream passes through until its tier is covered again:
     a stream that is fenced and not launched yet looks like a second failure, and is none. A primary that
-    is lost while the incident waits for its next try is a second failure.
+    is lost while the incident waits for its next try is a second failure. While a run holds a claim, that
+    run goes on with the second failure itself.
     """
-    if incident is None:
+    if not incidents:
         return (
             _open(project, status, since=status.at) if calls_for_recovery(project, status) else None
         )
-    if is_claimed(incident, at=status.at):
-        return incident
+    incident, *older = incidents
+    if any(is_claimed(row, at=status.at) for row in incidents):
+        return incident if not older else None
+    for row in older:
+        _supersede(project, row, at=lost_at(incident))
     health = status.verdict.health
     if (health.is_running or health is Health.STOPPED) and status.is_settled:
-        project.store.incidents.close(
-            incident.id, f"resolved without a run: {status_sentence(status)}"
-        )
+        _close_resolved(project, incident, status)
         return None
-    if _is_superseded(incident, status) and calls_for_recovery(project, status):
-        since = supersede(project.store.incidents, incident)
-        return _open(project, status, since=max(status.at, since))
+    if _is_superseded(project, incident, status) and calls_for_recovery(project, status):
+        return _open_after(project, status, incident)
     return incident
 
 
-def _is_superseded(incident: Incident, status: StreamStatus) -> bool:
+def _close_resolved(project: Project, incident: Incident, status: StreamStatus) -> None:
+    """Close the incident of a stream that needs no run; with its times if another replica had to replace the lost one."""
+    text, figures = f"resolved without a run: {status_sentence(status)}", None
+    back_at = None if not status.wanted else recovered_at(project.store, incident)
+    if incident.subject is IncidentSubject.PRIMARY and back_at is not None:
+        seconds, objective = back_at - lost_at(incident), _objective(project, status.name)
+        text = f"{recovery_sentence(seconds, objective)}; {text}"
+        figures = recovery_figures(seconds, objective)
+    project.store.incidents.close(incident.id, text, figures=figures)
+
+
+def _is_superseded(project: Project, incident: Incident, status: StreamStatus) -> bool:
     """Whether the primary is lost, and the open incident is about another failure.
 
-    A primary that is lost before it has finished an epoch belongs to the failure before it, which is not
-    repaired yet. A primary that has finished an epoch since the incident was opened had come back: its
-    loss while the incident waits is a new failure.
+    A primary that is lost before the stream has committed a new epoch belongs to the failure before it, which
+    is not repaired yet. While no run is at work on that one, a primary that has finished an epoch, if only of
+    its replay, is a new failure: its loss must not wait for the next try.
     """
     if not status.verdict.health.failed:
         return False
@@ -249,7 +306,11 @@ def _is_superseded(incident: Incident, status: StreamStatus) -> bool:
     if matches(incident, incident_key(status)):
         came_back = progressed_at is not None and progressed_at > incident.opened_at
         return came_back and is_waiting(incident, at=status.at)
-    return incident.subject is not IncidentSubject.PRIMARY or progressed_at is not None
+    if incident.subject is not IncidentSubject.PRIMARY:
+        return True
+    if recovered_at(project.store, incident) is not None:
+        return True
+    return progressed_at is not None and not is_claimed(incident, at=status.at)
 
 
 def calls_for_recovery(project: Project, status: StreamStatus) -> bool:
@@ -330,16 +391,38 @@ def _is_being_handed_over(project: Project, status: StreamStatus) -> bool:
     return released and ended_seconds < project.timings(status.name).hand_over_within_seconds
 
 
-def _open(project: Project, status: StreamStatus, *, since: float) -> Incident | None:
+def _open(
+    project: Project, status: StreamStatus, *, since: float, **detail: float
+) -> Incident | None:
     """Open the incident of this failure; an incident that was closed before `since` is another one."""
     sighting = uuid4().hex
     incident = project.store.incidents.open_recovery(
-        incident_key(status), detail={"sighting": sighting, **incident_detail(status)}, since=since
+        incident_key(status),
+        detail={"sighting": sighting, **incident_detail(status), **detail},
+        since=since,
     )
     ours = incident is not None and incident.detail.get("sighting") == sighting
     if ours and status.wanted and status.verdict.health.failed:
         _record_detection(project, status, detection_seconds(status))
     return incident
+
+
+def _open_after(project: Project, status: StreamStatus, older: Incident) -> Incident | None:
+    """Open the incident of this failure after an older one; an outage that the older one began goes on."""
+    recovered = recovered_at(project.store, older) is not None
+    lasting = older.subject is IncidentSubject.PRIMARY and not recovered
+    since = _supersede(project, older, at=status.at)
+    outage = {OUTAGE_SINCE: lost_at(older)} if lasting else {}
+    return _open(project, status, since=max(status.at, since), **outage)
+
+
+def _supersede(project: Project, incident: Incident, *, at: float) -> float:
+    objective = _objective(project, incident.stream)
+    return supersede(project.store, incident, at=at, objective_seconds=objective)
+
+
+def _objective(project: Project, stream: str) -> float:
+    return project.config.stream(stream).objective.recovery_time
 
 
 def _changed_at(project: Project, stream: str) -> float:

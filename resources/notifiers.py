@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from http.client import HTTPException, InvalidURL
 from typing import Protocol
 from urllib.error import HTTPError
@@ -12,7 +13,7 @@ from urllib.request import Request, urlopen
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 5.0
 TRIES = 3
 PAUSE_SECONDS = 1.0
 SERVER_FAULT = 500
@@ -20,21 +21,34 @@ SERVER_FAULT = 500
 log = logging.getLogger(__name__)
 
 
+class AlertKind(StrEnum):
+    """The event that an alert is about."""
+
+    RUN_FAILED = "run_failed"
+    OBJECTIVE_MISSED = "objective_missed"
+    CHECK_FAILED = "check_failed"
+    INCIDENT_OPEN = "incident_open"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A failed run, with a hint for the operator."""
+    """An event that needs an operator: its cause, and a hint what to do; one alert per `key`."""
 
-    job: str
-    run: str
+    kind: AlertKind = AlertKind.RUN_FAILED
+    key: str = ""
     stream: str
     error: str
     hint: str
+    job: str = ""
+    run: str = ""
 
     @property
     def text(self) -> str:
         """The alert as one line, and the hint as a second."""
-        stream = f" of {self.stream}" if self.stream else ""
         hint = f"\nhint: {self.hint}" if self.hint else ""
+        if self.kind is not AlertKind.RUN_FAILED:
+            return f"{self.stream}: {self.error}{hint}"
+        stream = f" of {self.stream}" if self.stream else ""
         return f"{self.job}{stream} failed: {self.error}{hint}"
 
     def as_dict(self) -> dict[str, str]:
@@ -94,7 +108,7 @@ class WebhookNotifier:
             if error.code < SERVER_FAULT:
                 raise PermanentError(refusal, hint="check the URL of the webhook") from error
             raise TransientError(
-                refusal, hint="check that the webhook is up; the next alert is sent to it again"
+                refusal, hint="check that the webhook is up; the alert is sent to it again"
             ) from error
         except (InvalidURL, ValueError) as error:  # its text may hold the URL, which is a secret
             raise PermanentError(
@@ -104,7 +118,7 @@ class WebhookNotifier:
         except (OSError, HTTPException) as error:
             raise TransientError(
                 f"the webhook does not answer: {error}",
-                hint="check that the webhook is up; the next alert is sent to it again",
+                hint="check that the webhook is up; the alert is sent to it again",
             ) from error
 
 

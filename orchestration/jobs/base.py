@@ -1,6 +1,6 @@
 """Builds the Dagster op and job of any playbook, and reports its steps on the page of the run as they happen."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import dagster as dg
@@ -9,8 +9,7 @@ from pydantic import Field
 from holdfast.assets.keys import stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.ft_policies.playbooks.base import Step, step_fields
-from holdfast.ft_policies.playbooks.recover.steps import switch_change
-from holdfast.orchestration.playbooks.base import StepDone, StreamPlaybook
+from holdfast.orchestration.playbooks.base import StepDone, StreamPlaybook, journal_title
 from holdfast.resources.project import Project
 
 if TYPE_CHECKING:  # what `define_asset_job` returns; Dagster does not export the type
@@ -128,11 +127,9 @@ def tag_stream(context: Context, stream: str) -> None:
     context.instance.add_run_tags(context.run_id, {STREAM_TAG: stream})
 
 
-def report(context: Context, playbook: AnyPlaybook) -> list[StepDone[Any]]:
-    """Run a playbook; log each step when it is done, and record it on the asset of the stream."""
-    finished: list[StepDone[Any]] = []
+def report(context: Context, playbook: AnyPlaybook) -> Iterator[StepDone[Any]]:
+    """Run a playbook; log each step when it is done, record it on the asset of the stream, and yield it."""
     for done in playbook.steps():
-        finished.append(done)
         name = title(done.step)
         result = {key: _to_metadata(value) for key, value in done.result.as_dict().items()}
         failure = done.result.failure
@@ -148,17 +145,12 @@ def report(context: Context, playbook: AnyPlaybook) -> list[StepDone[Any]]:
                 metadata={"step": name, "seconds": done.seconds, **result},
             )
         )
-    return finished
+        yield done
 
 
 def title(step: Step[Any]) -> str:
     """The title of a step: `TurnSwitch sync on`, or its name if it turns no switch."""
     return journal_title(step.name, step_fields(step))
-
-
-def journal_title(step: str, detail: Mapping[str, Any]) -> str:
-    """The title of a step in the journal."""
-    return f"{step} {switch_change(detail) or ''}".rstrip()
 
 
 def timeline_table(steps: Iterable[StepDone[Any]]) -> dg.TableMetadataValue:

@@ -50,7 +50,7 @@ def _prove(project: Project, config: ProveConfig, run: str) -> Prove:
 def _run_prove(context: dg.OpExecutionContext, prove: Prove) -> dict[str, Any]:
     row = prove.row()
     prove.snapshot = row.id
-    done = report(context, prove)
+    done = list(report(context, prove))
     proven: dict[str, str | int | float] = {
         "snapshot": row.id,
         "epoch": row.epoch,
@@ -73,7 +73,7 @@ def _drill(project: Project, config: DrillConfig, run: str) -> Drill:
 
 def _run_drill(context: dg.OpExecutionContext, drill: Drill) -> dict[str, Any]:
     """Run a drill; a recovery that misses the objective fails the run."""
-    done = report(context, drill)
+    done = list(report(context, drill))
     outcome = done[-1].result
     assert isinstance(outcome, DrillOutcome), "a drill ends with its report"  # noqa: S101
     context.add_output_metadata({"steps": timeline_table(done), "outcome": outcome.sentence})

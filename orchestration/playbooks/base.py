@@ -1,11 +1,12 @@
 """The playbook type, and the loop that runs one: observe, decide, write the intent, act, write the result."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from holdfast.ft_policies.errors import HoldfastError, PermanentError
 from holdfast.ft_policies.playbooks.base import Step, plan_steps, step_fields
+from holdfast.ft_policies.playbooks.recover.steps import switch_change
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import JournalLine, Phase
 from holdfast.resources.control_store.store import ControlStore
@@ -154,6 +155,11 @@ def was_abandoned(line: JournalLine) -> bool:
     if performer is None or not is_visible(performer["host"], performer.get("boot", "")):
         return False
     return not ProcessHandle(performer["pid"], performer["started_at"]).is_alive()
+
+
+def journal_title(step: str, detail: Mapping[str, Any]) -> str:
+    """The title of a step in the journal."""
+    return f"{step} {switch_change(detail) or ''}".rstrip()
 
 
 def run_playbook(

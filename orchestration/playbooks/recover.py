@@ -75,6 +75,8 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
 
     name: ClassVar = "recover"
     incident: str | None = None
+    follow: Callable[[StreamStatus], None] = lambda _: None
+    """Called with each observation before a step is decided: raises if it belongs to another incident."""
     clock: Clock = SYSTEM_CLOCK
     _began_at: float = field(default=0.0, init=False)
     _observed: StreamStatus | None = field(default=None, init=False)
@@ -88,6 +90,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     def observe(self) -> RecoverFacts:
         status = self._observed = self._waiter.observe()
         record_tier_reached(self.project.store, status)
+        self.follow(status)
         return status.recover_facts()
 
     def decide(self, facts: RecoverFacts) -> RecoverStep | None:

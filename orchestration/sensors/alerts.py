@@ -1,17 +1,31 @@
-"""Alerts: the notifiers that the project declares are called when a run has failed for good."""
+"""Alerts: the receivers that the project declares are told once of each event that needs an operator.
+
+The cursor keeps which events were seen and what each receiver has not got yet, so a restart of Dagster neither
+loses nor repeats an alert.
+"""
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
 
 import dagster as dg
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from holdfast.assets.project_resource import ProjectResource
+from holdfast.assets.streams import HEALTHY
+from holdfast.assets.tiers import TIER_IS_HELD
 from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.configs.references import load
 from holdfast.ft_policies.errors import HoldfastError, PermanentError
+from holdfast.observation.alerts import find_incident_alerts
 from holdfast.orchestration.jobs.base import STREAM_TAG
+from holdfast.resources.alert_queue import AlertDelivery, AlertQueue, QueuedAlert
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.notifiers import (
     Alert,
+    AlertKind,
     FunctionNotifier,
     LogNotifier,
     Notifier,
@@ -19,47 +33,203 @@ from holdfast.resources.notifiers import (
 )
 
 INTERVAL_SECONDS = 10
+OVERLAP_SECONDS = 600.0  # runs and incidents may be recorded late, by another clock
+MOST_EVENTS = 200
+OF_INCIDENTS = frozenset({HEALTHY, TIER_IS_HELD})
+"""Checks that fail with every failure: its incident raises the alert if it needs one."""
+
+log = logging.getLogger(__name__)
 
 
-def alerts(notify: Sequence[NotifyTarget]) -> dg.SensorDefinition:
-    """Build the sensor that sends an alert for every failed run."""
+class AlertMarks(BaseModel):
+    """The cursor; without one, or with one of another version, only events from now on count."""
 
-    @dg.run_failure_sensor(
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    first_at: float | None = None
+    at: float = 0.0
+    seen: dict[str, float] = {}
+    failing: tuple[str, ...] = ()
+    queues: dict[str, AlertQueue] = {}
+
+    @classmethod
+    def parse(cls, cursor: str | None) -> "AlertMarks":
+        try:
+            return cls.model_validate_json(cursor or "{}")
+        except ValidationError:
+            return cls()
+
+
+def alerts(
+    notify: Sequence[NotifyTarget], checks: Iterable[dg.AssetCheckKey]
+) -> dg.SensorDefinition:
+    """Build the sensor that sends an alert for every event that needs an operator."""
+    watched = [key for key in checks if key.name not in OF_INCIDENTS]
+    delivery, targets = AlertDelivery(), {name_target(target): target for target in notify}
+
+    @dg.sensor(
         name="alerts",
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Sends an alert with the hint for every failed run, to the targets that `notify` in "
-        "configs/holdfast.yaml lists.",
+        description="Sends an alert with cause and hint for every failed run, missed objective, failed check, and "
+        "incident that stays open, to the receivers that `notify` in configs/holdfast.yaml lists.",
     )
-    def sensor(context: dg.RunFailureSensorContext) -> None:
-        send_alert(build_alert(context), notify, context.log)
+    def sensor(
+        context: dg.SensorEvaluationContext, projects: dg.ResourceParam[ProjectResource]
+    ) -> dg.SensorResult:
+        marks = collect(
+            context.instance,
+            projects,
+            AlertMarks.parse(context.cursor),
+            receivers=list(targets),
+            checks=watched,
+        )
+        receivers = {name: partial(notify_target, target) for name, target in targets.items()}
+        queues = delivery.deliver(marks.queues, receivers, at=SYSTEM_CLOCK.now())
+        waiting = sum(len(queue.alerts) for queue in queues.values())
+        return dg.SensorResult(
+            cursor=marks.model_copy(update={"queues": queues}).model_dump_json(),
+            skip_reason=f"{waiting} alerts wait for their receiver"
+            if waiting
+            else "no alert is due",
+        )
 
     return sensor
 
 
-def send_alert(alert: Alert, notify: Iterable[NotifyTarget], log: logging.Logger) -> None:
-    """Send an alert to all targets; one that fails is logged, and the others still get it."""
-    for target in notify:
-        try:
-            build_notifier(target).notify(alert)
-        except HoldfastError as error:
-            log.warning("no alert was sent to %s: %s (%s)", target.kind, error, error.hint)
+def collect(
+    instance: dg.DagsterInstance,
+    projects: ProjectResource,
+    marks: AlertMarks,
+    *,
+    receivers: Sequence[str],
+    checks: Sequence[dg.AssetCheckKey],
+) -> AlertMarks:
+    """Add the alerts of all new events to the queue of each receiver."""
+    at = SYSTEM_CLOCK.now()
+    first_at = at if marks.first_at is None else marks.first_at
+    since = max(first_at, marks.at - OVERLAP_SECONDS)
+    failing = _failing_checks(instance, checks, marks.failing)
+    found = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]
+    of_incidents = _of_incidents(projects, since)
+    found.extend(of_incidents or [])
+    new = {alert.key: alert for alert in found if alert.key not in marks.seen}
+    queued = [QueuedAlert(**_fields(alert)) for alert in new.values()]
+    still_found = {alert.key for alert in found}
+    seen = {
+        key: seen_at
+        for key, seen_at in {**dict.fromkeys(new, at), **marks.seen}.items()
+        if key in still_found or of_incidents is None or seen_at >= since - OVERLAP_SECONDS
+    }
+    return AlertMarks(
+        first_at=first_at,
+        at=at,
+        seen=seen,
+        failing=tuple(failing),
+        queues={name: marks.queues.get(name, AlertQueue()).add(queued) for name in receivers},
+    )
 
 
-def build_alert(context: dg.RunFailureSensorContext) -> Alert:
+def _of_incidents(projects: ProjectResource, since: float) -> list[Alert] | None:
+    """The alerts of incidents; `None` if the control store cannot be read."""
+    try:
+        with projects.open() as project:
+            return find_incident_alerts(project, closed_since=since)
+    except HoldfastError as error:
+        log.warning("the incidents cannot be read: %s (%s)", error, error.hint)
+        return None
+
+
+def _failed_runs(instance: dg.DagsterInstance, since: float) -> Iterator[Alert]:
+    records = instance.get_run_records(
+        dg.RunsFilter(
+            statuses=[dg.DagsterRunStatus.FAILURE],
+            updated_after=datetime.fromtimestamp(since, tz=UTC),
+        ),
+        limit=MOST_EVENTS,
+    )
+    for record in reversed(records):
+        yield build_alert(instance, record.dagster_run)
+
+
+def build_alert(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Alert:
     """Build the alert of a failed run, with error and hint of its first failed step."""
-    run = context.dagster_run
-    error, hint = context.failure_event.message or "the run failed", ""
-    for event in context.get_step_failure_events()[:1]:
-        failure = event.step_failure_data
+    error, hint = "the run failed", ""
+    ends = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+    for entry in ends[-1:]:
+        error = (entry.dagster_event and entry.dagster_event.message) or error
+    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)[:1]:
+        failure = entry.get_dagster_event().step_failure_data
         details = failure.user_failure_data
         if details is not None:
             error = details.description or error
             hint = str(details.metadata["hint"].value) if "hint" in details.metadata else ""
         elif failure.error is not None:
             error = (failure.error.cause or failure.error).message.strip()
-    stream = run.tags.get(STREAM_TAG, "")
-    return Alert(job=run.job_name, run=run.run_id, stream=stream, error=error, hint=hint)
+    return Alert(
+        key=f"{AlertKind.RUN_FAILED}/{run.run_id}",
+        job=run.job_name,
+        run=run.run_id,
+        stream=run.tags.get(STREAM_TAG, ""),
+        error=error,
+        hint=hint,
+    )
+
+
+def _failing_checks(
+    instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey], was_failing: Collection[str]
+) -> dict[str, Alert | None]:
+    """The checks whose last evaluation failed; with an alert if they did not fail before.
+
+    A check that is being evaluated again counts as before.
+    """
+    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks)
+    failing: dict[str, Alert | None] = {}
+    for key, record in latest.items():
+        name = f"{key.asset_key.to_user_string()}:{key.name}"
+        entry = record.event
+        event = None if entry is None else entry.dagster_event
+        if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            if name in was_failing:
+                failing[name] = None
+        elif not event.asset_check_evaluation_data.passed:
+            new = name not in was_failing
+            failing[name] = (
+                _check_alert(event.asset_check_evaluation_data, record.id) if new else None
+            )
+    return failing
+
+
+def _check_alert(evaluation: dg.AssetCheckEvaluation, number: int) -> Alert:
+    asset, stream = evaluation.asset_key.to_user_string(), evaluation.asset_key.path[-1]
+    cause = evaluation.description or "see its page in Dagster"
+    return Alert(
+        kind=AlertKind.CHECK_FAILED,
+        key=f"{AlertKind.CHECK_FAILED}/{number}",
+        stream=stream,
+        error=f"the check {evaluation.check_name} of {asset} failed ({evaluation.severity.value}): {cause}",
+        hint=f"open the check in Dagster, and run `holdfast doctor {stream}`",
+    )
+
+
+def _fields(alert: Alert) -> Mapping[str, str]:
+    return {name: value for name, value in alert.as_dict().items() if name != "text"}
+
+
+def name_target(target: NotifyTarget) -> str:
+    """The name of a receiver in the cursor and in messages."""
+    match target:
+        case Log():
+            return "log"
+        case Webhook():
+            return f"webhook {target.url_env}"
+        case Function():
+            return f"function {target.function}"
+
+
+def notify_target(target: NotifyTarget, alert: Alert) -> None:
+    """Send one alert; a variable that is not set, or a module that is broken, is an error of this receiver."""
+    build_notifier(target).notify(alert)
 
 
 def build_notifier(target: NotifyTarget) -> Notifier:

@@ -24,6 +24,7 @@ from holdfast.resources.control_store.records import (
     ReplicaState,
     Slot,
 )
+from holdfast.resources.control_store.recoveries import recovered_at, supersede
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import (
@@ -32,7 +33,6 @@ from holdfast.resources.control_store.tables.incidents import (
     is_claimed,
     is_waiting,
     matches,
-    supersede,
 )
 from holdfast.resources.process import find_process_state
 from holdfast.resources.retry import retry_transient
@@ -68,6 +68,11 @@ class Promotion:
     detect_seconds: float
     was_sending: bool = False
 
+    @property
+    def _lost_at(self) -> float:
+        """The last sign of life of the primary."""
+        return self.taken_at - self.detect_seconds
+
     def record_commit(self, store: ControlStore, sampler: Sampler, epoch: int) -> None:
         """Record how long the recovery took, and open the incident that restores redundancy.
 
@@ -90,33 +95,39 @@ class Promotion:
         retry_transient(lambda: self._open_incident(store, seconds), what="reporting the failover")
 
     def _recovery_seconds(self, store: ControlStore, epoch: int) -> float:
-        lost_at = self.taken_at - self.detect_seconds
-        before = store.ledger.last_up_to(self.stream, lost_at)
+        before = store.ledger.last_up_to(self.stream, self._lost_at)
         first = epoch if not self.was_sending else 0 if before is None else before.epoch + 1
         commits = [entry.committed_at for entry in store.ledger.between(self.stream, first, epoch)]
-        times = [lost_at, *(commits or [store.now()])]
+        times = [self._lost_at, *(commits or [store.now()])]
         return max(max(later - at, 0.0) for at, later in pairwise(times))
 
-    def _was_handed_over(self, store: ControlStore) -> bool:
+    def _last_primary(self, store: ControlStore) -> ReplicaRow | None:
         rows = store.replicas.of(self.stream, live=False)
         before = [row for row in rows if row.slot is Slot.PRIMARY and row.ended_at is not None]
-        last = max(before, key=lambda row: row.ended_at or 0.0, default=None)
+        return max(before, key=lambda row: row.ended_at or 0.0, default=None)
+
+    def _was_handed_over(self, store: ControlStore) -> bool:
+        last = self._last_primary(store)
         return last is not None and last.state is ReplicaState.HANDED_OVER
 
     def _open_incident(self, store: ControlStore, seconds: float) -> None:
-        """Open the incident, unless a sensor has opened one for the same failure."""
-        primary = self.failed.primary
+        """Open the incident, unless a sensor has opened one for the same failure.
+
+        A run that is still at work on an older failure closes that one itself, and goes on with this one.
+        """
+        primary, last = self.failed.primary, self._last_primary(store)
         key = IncidentKey(
             stream=self.stream,
             subject=IncidentSubject.PRIMARY,
-            replica=primary,
+            replica=primary or (None if last is None else last.id),
             token=self.token if primary is None else None,
         )
         recoveries = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
         at = store.now()
-        if any(is_claimed(row, at=at) or self._is_of_this_loss(row, key, at) for row in recoveries):
+        if any(self._is_of_this_loss(store, row, key, at) for row in recoveries):
             return
-        closed = [supersede(store.incidents, row) for row in recoveries]
+        unclaimed = [row for row in recoveries if not is_claimed(row, at=at)]
+        closed = [supersede(store, row, at=self._lost_at) for row in unclaimed]
         store.incidents.open_recovery(
             key,
             detail={
@@ -131,8 +142,10 @@ class Promotion:
             since=max([self.taken_at, *closed]),
         )
 
-    def _is_of_this_loss(self, incident: Incident, key: IncidentKey, at: float) -> bool:
-        """Whether an incident is about this loss; if the slot was empty, any incident of a primary is.
+    def _is_of_this_loss(
+        self, store: ControlStore, incident: Incident, key: IncidentKey, at: float
+    ) -> bool:
+        """Whether an incident is about this loss, or about one from which the stream had not recovered before.
 
         An incident that waits and was opened while the primary still renewed its lease is about an older loss.
         """
@@ -140,9 +153,11 @@ class Promotion:
         older = lease is not None and incident.opened_at < lease.renewed_at
         if older and is_waiting(incident, at=at):
             return False
-        if key.replica is None:
-            return incident.subject is key.subject
-        return matches(incident, key)
+        if matches(incident, key):
+            return True
+        back_at = recovered_at(store, incident)
+        unrecovered = back_at is None or back_at > self._lost_at
+        return incident.subject is IncidentSubject.PRIMARY and unrecovered
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ a recovery incident is computed from rows of the control store. The next attempt
 delayed, ever longer: a primary that is lost meanwhile must not wait for it.
 """
 
-import math
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -22,7 +21,6 @@ from holdfast.resources.control_store.records import (
 from holdfast.resources.control_store.schema import incidents
 
 RECOVERY = "recovery"
-SUPERSEDED = "superseded by the loss of the primary"
 PROMPT_ATTEMPTS = 2
 PAUSE_SECONDS = 120.0
 LONGEST_PAUSE_SECONDS = 1800.0
@@ -146,9 +144,13 @@ class Incidents:
         values = {"of_id": id, "owner": owner, "ttl_seconds": ttl_seconds}
         return self._database.change(Incident, _CLAIM, values)
 
-    def close(self, id: str, outcome: str) -> None:
-        """Close an incident; the first outcome is kept."""
-        self._database.execute(_CLOSE, {"of_id": id, "new_outcome": outcome})
+    def close(self, id: str, outcome: str, *, figures: JsonObject | None = None) -> None:
+        """Close an incident; the first outcome is kept. `figures` are added to its detail."""
+        incident = self.get(id) if figures else None
+        close = _CLOSE
+        if incident is not None and figures:
+            close = close.values(detail={**incident.detail, **figures})
+        self._database.execute(close, {"of_id": id, "new_outcome": outcome})
 
     def get(self, id: str) -> Incident | None:
         """The incident of this id."""
@@ -162,6 +164,10 @@ class Incidents:
         if open_only:
             query = query.where(incidents.c.state == IncidentState.OPEN)
         return self._database.find_all(Incident, query)
+
+    def closed_since(self, at: float) -> list[Incident]:
+        """The incidents of all streams that were closed since then, newest first."""
+        return self._database.find_all(Incident, _ALL.where(incidents.c.closed_at >= at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +223,3 @@ def due_at(incident: Incident) -> float:
         return since
     doublings = min(incident.attempts - PROMPT_ATTEMPTS - 1, 10)
     return since + min(PAUSE_SECONDS * 2.0**doublings, LONGEST_PAUSE_SECONDS)
-
-
-def supersede(incidents: Incidents, incident: Incident) -> float:
-    """Close an incident in favour of a newer one; returns the earliest `since` of the newer one."""
-    incidents.close(incident.id, SUPERSEDED)
-    closed = incidents.get(incident.id)
-    closed_at = None if closed is None else closed.closed_at
-    return math.nextafter(closed_at or incident.opened_at, math.inf)

@@ -10,7 +10,8 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.incidents import due_recoveries, run_key
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.control_store.records import EndedBy, Incident, IncidentState, ReplicaState
-from holdfast.resources.control_store.tables.incidents import RECOVERY, SUPERSEDED
+from holdfast.resources.control_store.recoveries import SUPERSEDED
+from holdfast.resources.control_store.tables.incidents import RECOVERY
 from holdfast.resources.process import ProcessHandle
 from tests.builders.control_rows import (
     a_recovery,

@@ -9,7 +9,7 @@ from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import calls_for_recovery
-from holdfast.orchestration.jobs.recovery import outcome_of
+from holdfast.orchestration.outcomes import outcome_of
 from holdfast.orchestration.playbooks.base import StepSkipped
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.resources.control_store.records import (

@@ -1,4 +1,4 @@
-"""Whoever is to be told of a failed run is told, by a real server that answers or does not."""
+"""Each event that needs an operator is reported once to each receiver, by a real server that answers or does not."""
 
 import json
 import logging
@@ -6,16 +6,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from holdfast.configs.deployment import Function, Log, Webhook
+from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.orchestration.jobs.base import STREAM_TAG
-from holdfast.orchestration.sensors.alerts import build_alert, send_alert
+from holdfast.orchestration.sensors.alerts import build_alert, name_target, notify_target
+from holdfast.resources.alert_queue import AlertDelivery, AlertQueue, QueuedAlert
 from holdfast.resources.notifiers import TRIES, Alert, WebhookNotifier
 from tests.fakes.clocks import SteppedClock
 
@@ -120,29 +122,58 @@ def test_a_function_of_the_users_own_is_called_with_the_facts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told_so_far.clear()
-    notify = [
-        Function(function=f"{__name__}:stammer"),
-        Function(function="no_such_module_here:tell"),
-        Function(function=f"{__name__}:remember"),
-    ]
-    send_alert(ALERT, notify, logging.getLogger("sensor"))
+    names = ["stammer", "remember"]
+    targets = [Function(function=f"{__name__}:{name}") for name in names]
+    left = delivered(ALERT, *targets, Function(function="no_such_module_here:tell"))
     assert told_so_far == [{"text": ALERT.text, **asdict(ALERT)}]
-    assert f"no alert was sent to function: {__name__}:stammer raised ValueError: oh" in caplog.text
-    assert "no alert was sent to function: cannot load no_such_module_here:tell" in caplog.text
+    assert f"{__name__}:stammer raised ValueError: oh" in caplog.text
+    assert "no_such_module_here:tell: cannot load no_such_module_here:tell" in caplog.text
+    assert [len(queue.alerts) for queue in left.values()] == [1, 0, 1]
 
 
-def test_one_who_cannot_be_reached_keeps_nobody_else_from_hearing(
+def delivered(alert: Alert, *targets: NotifyTarget) -> dict[str, AlertQueue]:
+    """What is left after an alert was sent to all of them."""
+    receivers = {name_target(target): partial(notify_target, target) for target in targets}
+    queue = AlertQueue(alerts=(QueuedAlert(**asdict(alert)),))
+    return AlertDelivery().deliver(dict.fromkeys(receivers, queue), receivers, at=1000.0)
+
+
+def test_a_receiver_that_cannot_be_reached_gets_the_alert_later_and_the_others_at_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    notify = [Webhook(url_env="NOT_SET"), Webhook(url_env="CHAT"), Log()]
+    targets = [Webhook(url_env="NOT_SET"), Webhook(url_env="CHAT"), Log()]
     with a_chat() as chat, caplog.at_level(logging.WARNING):
         monkeypatch.setenv("CHAT", chat.url)
-        send_alert(ALERT, notify, logging.getLogger("sensor"))
-    assert len(chat.heard) == 1
-    assert (
-        "no alert was sent to webhook: the environment variable NOT_SET is not set" in caplog.text
-    )
-    assert ALERT.text in caplog.text
+        left = delivered(ALERT, *targets)
+        assert len(chat.heard) == 1
+        assert "no alert was sent to webhook NOT_SET: the environment variable" in caplog.text
+        assert ALERT.text in caplog.text
+        monkeypatch.setenv("NOT_SET", chat.url)
+        queue = left["webhook NOT_SET"]
+        receivers = {"webhook NOT_SET": partial(notify_target, targets[0])}
+        early = AlertDelivery().deliver({"webhook NOT_SET": queue}, receivers, at=1001.0)
+        assert early["webhook NOT_SET"] == queue
+        late = AlertDelivery().deliver({"webhook NOT_SET": queue}, receivers, at=queue.retry_at)
+    assert late["webhook NOT_SET"].alerts == ()
+    assert len(chat.heard) == 2
+
+
+def test_a_receiver_that_hangs_holds_up_no_other_and_is_not_called_again_meanwhile() -> None:
+    release, calls, heard = threading.Event(), [0], list[Alert]()
+
+    def hang(_: Alert) -> None:
+        calls[0] += 1
+        release.wait()
+
+    delivery, queue = AlertDelivery(), AlertQueue(alerts=(QueuedAlert(**asdict(ALERT)),))
+    queues, receivers = {"hung": queue, "other": queue}, {"hung": hang, "other": heard.append}
+    for number in range(3):
+        at = 1e6 * number
+        left = delivery.deliver(queues, receivers, at=at, within_seconds=0.05)
+    release.set()
+    assert calls == [1]
+    assert len(heard) == 3
+    assert left["hung"].alerts == queue.alerts
 
 
 @dg.op
@@ -164,10 +195,7 @@ def test_a_failed_run_is_told_in_its_own_words(op: dg.OpDefinition, error: str, 
             tags={STREAM_TAG: "clicks"}
         )
         result = job.execute_in_process(instance=instance, raise_on_error=False)
-        context = dg.build_run_status_sensor_context(
-            "alerts", result.get_run_failure_event(), instance, result.dagster_run
-        )
-        told = build_alert(context.for_run_failure())
+        told = build_alert(instance, result.dagster_run)
     assert (told.job, told.stream) == ("recover_stream", "clicks")
     assert error in told.error
     assert told.hint == hint

@@ -13,9 +13,9 @@ from holdfast.resources.control_store.records import (
     LedgerEntry,
     ReplicaState,
 )
+from holdfast.resources.control_store.recoveries import SUPERSEDED
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.incidents import SUPERSEDED
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.replica.failover import FailedPrimary, Promotion
 from tests.builders.control_rows import (
@@ -50,6 +50,7 @@ def promoted(
     primary: str | None = "p1",
     was_sending: bool = False,
     beside: int = 0,
+    detect_seconds: float = 0.5,
 ) -> None:
     """Take over, and commit at once; `beside` epochs were committed beside the primary before."""
     wait_for_the_clock(store)
@@ -64,7 +65,7 @@ def promoted(
         failed=FailedPrimary(primary, look.lease, "gone", DetectedBy.PROCESS),
         token=lease.token,
         taken_at=lease.taken_at,
-        detect_seconds=0.5,
+        detect_seconds=detect_seconds,
         was_sending=was_sending,
     )
     wait_for_the_clock(store)
@@ -180,8 +181,25 @@ def test_redundancy_does_not_wait_for_the_next_try_at_an_old_trouble(store: Cont
     assert (overtaken.state, overtaken.outcome) == (IncidentState.CLOSED, SUPERSEDED)
 
 
-def test_a_run_that_is_at_work_goes_on(store: ControlStore) -> None:
+def test_a_run_that_is_at_work_finds_the_new_failure_beside_its_own(store: ControlStore) -> None:
     look = a_failover(store)
     store.incidents.claim(a_recovery(store, lost_secondary("s0")).id, "run", 60.0)
     promoted(store, look)
-    assert open_keys(store) == ["words/p1/secondary-s0/1"]
+    assert open_keys(store) == ["words/p1/1", "words/p1/secondary-s0/1"]
+
+
+@pytest.mark.parametrize(
+    ("recovered", "keys"), [(True, ["words/p1/1", "words/p0/1"]), (False, ["words/p0/1"])]
+)
+def test_a_loss_is_a_new_failure_once_the_stream_has_recovered_from_the_one_before(
+    store: ControlStore,
+    recovered: bool,  # noqa: FBT001
+    keys: list[str],
+) -> None:
+    look = a_failover(store)
+    store.incidents.claim(a_recovery(store, lost_primary("p0")).id, "run", 60.0)
+    wait_for_the_clock(store)
+    if recovered:
+        commit(store, 0, "p1")
+    promoted(store, renewed(store, look), beside=1 if recovered else 0, detect_seconds=0.0)
+    assert open_keys(store) == keys

@@ -12,7 +12,7 @@ from holdfast.ft_policies.playbooks.recover.steps import (
     TurnSwitch,
 )
 from holdfast.ft_policies.tiers import SECONDARY, Switch, Tier
-from holdfast.orchestration.jobs.recovery import outcome_of
+from holdfast.orchestration.outcomes import outcome_of
 from holdfast.orchestration.playbooks.base import JournalWriter
 from holdfast.resources.control_store.records import Incident, Phase, Sample
 from holdfast.resources.control_store.sample_names import SampleName

@@ -1,0 +1,192 @@
+"""Which events raise an alert: once each, with cause and hint, also after a restart of Dagster."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from holdfast.assets.keys import snapshots_key, stream_key
+from holdfast.assets.streams import HEALTHY
+from holdfast.configs.deployment import Function
+from holdfast.ft_policies.errors import TransientError
+from holdfast.orchestration.definitions import build_definitions
+from holdfast.orchestration.sensors.alerts import alerts
+from holdfast.resources.control_store.records import EndedBy, IncidentSubject, ReplicaState
+from holdfast.resources.control_store.schema import incidents
+from holdfast.resources.project import Project
+from tests.builders.control_rows import a_recovery, lost_primary
+from tests.builders.recovery_sensor import tick
+from tests.builders.streams import CLICKS, a_primary, a_wanted_stream, commit_epochs
+from tests.fakes.projects import SimulatedProjects, simulated_projects
+
+CHECKS = [
+    dg.AssetCheckKey(snapshots_key(CLICKS), "restorable"),
+    dg.AssetCheckKey(stream_key(CLICKS), HEALTHY),
+]
+heard: list[dict[str, str]] = []
+
+
+def hear(alert: dict[str, str]) -> None:
+    heard.append(alert)
+
+
+@dataclass
+class Watch:
+    """The sensor, evaluated by daemons that start anew each time: only the cursor is left."""
+
+    projects: SimulatedProjects
+    instance: dg.DagsterInstance
+    cursor: str | None = None
+    kinds: list[str] = field(default_factory=list)
+
+    def tick(self) -> list[str]:
+        """The texts of the alerts of one evaluation."""
+        heard.clear()
+        sensor = alerts([Function(function=f"{__name__}:hear")], CHECKS)
+        context = dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"projects": self.projects}
+        )
+        result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        self.cursor = result.cursor
+        self.kinds = [alert["kind"] for alert in heard]
+        return [alert["text"] for alert in heard]
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    """Dagster with its storage on disk, as `holdfast up` has it."""
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("dagster"))) as instance:
+        yield instance
+
+
+@pytest.fixture
+def watch(tmp_path: Path, instance: dg.DagsterInstance) -> Watch:
+    watch = Watch(simulated_projects(tmp_path), instance)
+    with watch.projects.open() as project:
+        a_wanted_stream(project)
+    assert watch.tick() == []
+    return watch
+
+
+def set_back(project: Project, incident: str, seconds: float) -> None:
+    """Let an incident have been opened so long ago."""
+    at = incidents.c.opened_at - seconds
+    statement = incidents.update().where(incidents.c.id == incident).values(opened_at=at)
+    project.store._database.execute(statement)
+
+
+def test_a_stream_that_was_given_up_raises_one_alert_with_cause_and_hint(watch: Watch) -> None:
+    with watch.projects.open() as project:
+        for number in range(3):
+            a_primary(project, f"p{number}")
+            ended = f"p{number}", ReplicaState.FAILED, "line 7 is malformed"
+            project.store.replicas.end(*ended, by=EndedBy.REPLICA)
+        definitions = build_definitions(project.config, watch.projects)
+    [request] = tick(watch.projects).run_requests or []
+    run = definitions.resolve_job_def("recover_stream").execute_in_process(
+        run_config=request.run_config, instance=watch.instance, raise_on_error=False
+    )
+    assert not run.success
+    [text] = watch.tick()
+    assert text.startswith(
+        "recover_stream of clicks failed: clicks has failed: 3 replicas failed in a row: "
+        "line 7 is malformed"
+    )
+    assert "holdfast start clicks" in text
+    assert tick(watch.projects).run_requests == []
+    assert watch.tick() == []
+
+
+def test_a_run_that_died_before_it_could_give_up_is_followed_by_one_that_does(
+    watch: Watch,
+) -> None:
+    with watch.projects.open() as project:
+        for number in range(3):
+            a_primary(project, f"p{number}")
+            project.store.replicas.end(
+                f"p{number}", ReplicaState.FAILED, "bad line", by=EndedBy.REPLICA
+            )
+        assert tick(watch.projects).run_requests
+        [incident] = project.store.incidents.of(CLICKS)
+        project.store.incidents.claim(incident.id, "killed", -1.0)
+    assert tick(watch.projects).run_requests
+
+
+def test_a_missed_objective_raises_an_alert_as_soon_as_its_time_is_over(watch: Watch) -> None:
+    with watch.projects.open() as project:
+        incident = a_recovery(
+            project.store, lost_primary("p1", stream=CLICKS), reason="the process of p1 is gone"
+        )
+        assert watch.tick() == []
+        set_back(project, incident.id, 60.0)
+        [text] = watch.tick()
+        assert text.startswith("clicks: has not recovered 6")
+        assert (
+            "misses the objective of 10 s: the process of p1 is gone\nhint: run `holdfast" in text
+        )
+        commit_epochs(project, 1)
+        project.store.incidents.close(incident.id, "", figures={"recovery_seconds": 61.0})
+    assert watch.tick() == [], "it is the same event"
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(9.0, 0), (11.0, 1)])
+def test_a_recovery_that_took_too_long_raises_an_alert_when_its_incident_is_closed(
+    watch: Watch, seconds: float, count: int
+) -> None:
+    with watch.projects.open() as project:
+        incident = a_recovery(project.store, lost_primary("p1", stream=CLICKS), reason="gone")
+        project.store.incidents.close(incident.id, "", figures={"recovery_seconds": seconds})
+    assert len(watch.tick()) == count
+    assert watch.kinds == ["objective_missed"] * count
+    assert watch.tick() == []
+
+
+def test_an_incident_that_stays_open_raises_an_alert_and_one_without_a_run_at_once(
+    watch: Watch,
+) -> None:
+    with watch.projects.open() as project:
+        lost = a_recovery(
+            project.store, lost_primary("p1", stream=CLICKS), reason="gone", recovery_seconds=1.0
+        )
+        assert watch.tick() == []
+        set_back(project, lost.id, 901.0)
+        [text] = watch.tick()
+        assert f"incident {lost.id[:8]} (recovery) is open for 15 min: gone" in text
+        project.store.incidents.open(
+            stream=CLICKS,
+            key="k",
+            kind="digest_differs",
+            detail={"reason": "epoch 7 differs"},
+            subject=IncidentSubject.SECONDARY,
+        )
+        [text] = watch.tick()
+        assert "epoch 7 differs" in text
+        assert "--close" in text
+    watch.projects.failures.append(TransientError("locked", hint="wait"))
+    assert watch.tick() == []
+    assert watch.tick() == []
+
+
+def test_a_check_raises_an_alert_when_it_begins_to_fail(watch: Watch) -> None:
+    def evaluated(name: str, *, passed: bool) -> None:
+        key = stream_key(CLICKS) if name == HEALTHY else snapshots_key(CLICKS)
+        watch.instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=key, check_name=name, passed=passed, description="no manifest"
+            )
+        )
+
+    evaluated("restorable", passed=False)
+    evaluated("restorable", passed=False)
+    evaluated(HEALTHY, passed=False)
+    [text] = watch.tick()
+    assert "clicks: the check restorable of snapshots/clicks failed (ERROR): no manifest" in text
+    evaluated("restorable", passed=False)
+    assert watch.tick() == []
+    evaluated("restorable", passed=True)
+    assert watch.tick() == []
+    evaluated("restorable", passed=False)
+    assert len(watch.tick()) == 1
