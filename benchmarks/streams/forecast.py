@@ -95,7 +95,13 @@ class PredictionInputs:
         )
         ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
         predictions = {
-            "ours": RecoveryModel().predict_at(step_timings, load, ages, calibration=calibration),
+            "ours": RecoveryModel().predict_at(
+                step_timings,
+                load,
+                ages,
+                calibration=calibration,
+                epoch_waits=self.waiting_epochs > 0,
+            ),
             "thesis": ThesisModel(count_detection=True).predict(
                 step_timings, load, rows_since_snapshot=self.rows_since_snapshot
             ),

@@ -33,8 +33,8 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
     store, killed = project.store, observe_stream(project, stream).primary
     assert killed is not None
     assert killed.pid is not None
+    steps = measure_steps(project, stream)
     inputs = PredictionInputs.of(project, stream)
-    predicted = inputs.predict(measure_steps(project, stream), tier)
     at = store.now()
     os.kill(killed.pid, signal.SIGKILL)
     last = store.ledger.last(stream)
@@ -65,7 +65,7 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
     return KilledPrimary(
         at=at,
         inputs=inputs,
-        predicted=predicted,
+        predicted=inputs.predict(steps, tier),
         to_next_epoch=entry.committed_at - at,
         recovery=recovery,
         successor=primary,

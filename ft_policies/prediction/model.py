@@ -32,6 +32,7 @@ from holdfast.ft_policies.tiers import SECONDARY, Tier
 
 LEAST_CAPACITY = 1e-9  # rows a second: a capacity that was not measured limits nothing
 SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
+_REPLAYS = GOES_THROUGH[:, STEPS.index(RecoveryStep.REPLAY)]
 READINESS = {
     tier: Readiness.SENDING
     if SECONDARY[tier].send
@@ -148,18 +149,21 @@ class Bounds:
         rows: FloatLike,
         row_seconds: FloatLike,
         next_commit_seconds: FloatLike = 0.0,
+        epoch_waits: bool = False,
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
         Each row beyond the largest measured replay adds at most `row_seconds`, the time that a driver
         needs for a row at full speed: the few measured replays are mostly the cost of their first
         epochs, and say little about a single row. A first commit that was never measured takes `next_commit_seconds`.
+        If an epoch was decided and not committed (`epoch_waits`), the replay commits it: no other is waited for.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
         bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
         bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
         measured = self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] > 0
-        bounds["first_commit"] = np.where(measured, bounds["first_commit"], next_commit_seconds)
+        first_commit = np.where(measured, bounds["first_commit"], next_commit_seconds)
+        bounds["first_commit"] = np.where(_REPLAYS & epoch_waits, 0.0, first_commit)
         return StepSeconds(**bounds)
 
     def _sized(
@@ -278,11 +282,17 @@ class RecoveryModel:
         *,
         precise: BoolLike = True,
         calibration: Calibration | None = None,
+        epoch_waits: bool = False,
     ) -> Prediction:
         """Predict a recovery from state of this age; with the present age, a failure now."""
         fit = self.fit(timings)
         steps, seconds = self.seconds(
-            fit.bounds, load, ages, precise=precise, calibration=calibration
+            fit.bounds,
+            load,
+            ages,
+            precise=precise,
+            calibration=calibration,
+            epoch_waits=epoch_waits,
         )
         return Prediction.of(seconds, steps, fit.missing)
 
@@ -319,6 +329,7 @@ class RecoveryModel:
         *,
         precise: BoolLike = True,
         calibration: Calibration | None = None,
+        epoch_waits: bool = False,
     ) -> tuple[StepSeconds, FloatArray]:
         """Steps and sums of any number of streams: bounds (n, 1, ...), load (n, 1), ages (k,) or (n, k)."""
         rows = rows_since_state(
@@ -336,6 +347,7 @@ class RecoveryModel:
                 ..., np.newaxis
             ],
             calibration=calibration,
+            epoch_waits=epoch_waits,
         )
 
     def seconds_for(
@@ -348,6 +360,7 @@ class RecoveryModel:
         precise: BoolLike = True,
         next_commit_seconds: FloatLike = 0.0,
         calibration: Calibration | None = None,
+        epoch_waits: bool = False,
     ) -> tuple[StepSeconds, FloatArray]:
         """The same for known amounts to read and to replay; all (..., tiers)."""
         slowest = bounds.steps(
@@ -355,6 +368,7 @@ class RecoveryModel:
             rows=rows,
             row_seconds=1.0 / np.maximum(capacity, LEAST_CAPACITY),
             next_commit_seconds=next_commit_seconds,
+            epoch_waits=epoch_waits,
         )
         paid = slowest.of_tiers(precise=precise, count_detection=self.count_detection)
         steps = bounds.share_delay(slowest, paid, self.correlation)
@@ -372,6 +386,7 @@ class RecoveryModel:
         rows: FloatLike,
         capacity: FloatLike,
         next_commit_seconds: FloatLike = 0.0,
+        epoch_waits: bool = False,
     ) -> FloatArray:
         """What half of the recoveries should take, for known amounts: what calibrations compare with."""
         typical = Calibration.of_typical_times()
@@ -382,4 +397,5 @@ class RecoveryModel:
             capacity=capacity,
             next_commit_seconds=next_commit_seconds,
             calibration=typical,
+            epoch_waits=epoch_waits,
         )[1]

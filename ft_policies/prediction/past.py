@@ -80,6 +80,7 @@ def predict_past(
 ) -> list[PastPrediction]:
     """Predict each recovery, oldest first, for the bytes and rows that there were to read and to replay.
 
+    The replay of one without a first commit has committed an epoch that was decided before the failure.
     Those that could not be predicted yet, or whose sizes are unknown, are left out.
     """
     predictions: list[PastPrediction] = []
@@ -91,6 +92,7 @@ def predict_past(
         tier, counts = TIERS.index(recovery.tier), model.count_detection
         read = _size(recovery, RecoveryStep.READ_SNAPSHOT)
         rows = _size(recovery, RecoveryStep.REPLAY)
+        waited = RecoveryStep.FIRST_COMMIT not in recovery.steps
         steps, seconds = model.seconds_for(
             bounds,
             bytes_to_read=read,
@@ -98,6 +100,7 @@ def predict_past(
             capacity=capacity,
             next_commit_seconds=next_commit_seconds,
             calibration=calibrate(earlier),
+            epoch_waits=waited,
         )
         typical = model.typical_seconds(
             bounds,
@@ -105,6 +108,7 @@ def predict_past(
             rows=rows,
             capacity=capacity,
             next_commit_seconds=next_commit_seconds,
+            epoch_waits=waited,
         )
         if isfinite(typical[tier]) and typical[tier] > 0 and recovery.seconds > 0:
             parts = steps.of_tiers(count_detection=counts)[tier]

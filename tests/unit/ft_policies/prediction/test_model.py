@@ -323,3 +323,21 @@ def test_active_replication_is_predicted_by_the_pauses_that_were_observed() -> N
     unseen = StepTimings(steps={RecoveryStep.FIRST_COMMIT: commits[:1]})
     predicted = of(MAXIMA.predict_at(unseen, LOAD, AGES))
     assert predicted[Tier.ACTIVE_REPLICATION] == LOAD.epoch_seconds
+
+
+def test_an_epoch_that_was_decided_before_the_failure_is_committed_by_the_replay() -> None:
+    model = RecoveryModel()
+    bounds = model.fit(StepTimings(steps={})).bounds
+    first = np.asarray(
+        bounds.steps(
+            bytes_to_read=0.0, rows=0.0, row_seconds=0.0, next_commit_seconds=2.0
+        ).first_commit
+    )
+    waits = np.asarray(
+        bounds.steps(
+            bytes_to_read=0.0, rows=0.0, row_seconds=0.0, next_commit_seconds=2.0, epoch_waits=True
+        ).first_commit
+    )
+    assert (first > 0).all()
+    assert waits[1:].tolist() == [0.0] * 5
+    assert waits[0] == first[0], "in active replication a pause is predicted, whatever was decided"

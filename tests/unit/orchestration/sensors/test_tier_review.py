@@ -42,7 +42,7 @@ def test_a_tier_that_is_requested_is_no_change_until_the_stream_should_have_it(
 ) -> None:
     auto = {"mode": "auto"}
     with a_reviewed_project(
-        tmp_path, objective="1s", supervision=QUICK, controller=auto
+        tmp_path, objective="1.5s", supervision=QUICK, controller=auto
     ) as project:
         record_measurements(project)
         age_last_change(project)

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.ft_policies.tiering.decision import Decision
 from holdfast.ft_policies.tiers import Tier
+from holdfast.orchestration.cli.commands.explain import calibration_lines
 from tests.builders.recorded_stream import STREAM, a_running_stream, an_open_project
 from tests.builders.tiering import REASON, a_decision, a_decision_row
 from tests.cli import holdfast_json, run_holdfast
@@ -41,6 +42,18 @@ def test_every_tier_is_shown_with_its_steps_its_cost_and_why_not(tmp_path: Path)
     assert "active_replication (now) 0 s 0 s 0.2 costs more" in lines
     assert any(line.startswith("passive_replication 38 s") for line in lines)
     assert lines[-1].endswith("too slow"), "no decision was recorded yet"
+
+
+def test_what_the_predictions_are_worth_is_said_below_the_tiers() -> None:
+    made = a_decision(STREAM)
+    worth = ["calibrated by 9 recoveries", *["uncalibrated (2 of the 5)"] * 5]
+    tiers = tuple(
+        replace(option, calibration=words) for option, words in zip(made.tiers, worth, strict=True)
+    )
+    first, second = calibration_lines(replace(made, tiers=tiers))
+    assert first == "calibrated by 9 recoveries: active_replication"
+    assert second.startswith("uncalibrated (2 of the 5): active_standby, passive_standby_hot")
+    assert calibration_lines(made) == [], "a record of an older version"
 
 
 def test_the_last_decisions_are_shown_newest_first(
