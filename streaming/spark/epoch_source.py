@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from holdfast.ft_policies.epochs import Close, since_last_epoch
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.retry import retry_transient
@@ -79,7 +80,11 @@ class EpochSplit(InputPartition):
 
 
 class EpochReader(DataSourceStreamReader):
-    """Offsets are epoch numbers: `{"epoch": k}` means that epoch k is the last one read."""
+    """Offsets are epoch numbers: `{"epoch": k}` means that epoch k is the last one read.
+
+    `input` is the digest of what was decided for it. Spark keeps it in the checkpoint, so a control store that has
+    lost the decision, and has another one by now, is noticed.
+    """
 
     def __init__(self, spec: ReplicaSpec, schema: StructType) -> None:
         self._spec = spec
@@ -100,7 +105,7 @@ class EpochReader(DataSourceStreamReader):
             log.warning("waiting for the next epoch: %s", error)
             self._sample_waiting(start["epoch"] + 1)
             return start
-        return start if epoch is None else {"epoch": epoch.epoch}
+        return start if epoch is None else {"epoch": epoch.epoch, "input": digest_input(epoch)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Look up what the epochs after `start` up to `end` consist of."""
@@ -113,6 +118,12 @@ class EpochReader(DataSourceStreamReader):
             raise PermanentError(
                 f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
                 hint="check control_store.url: the checkpoint belongs to another control store",
+            )
+        planned = end.get("input")
+        if epochs and planned is not None and planned != digest_input(epochs[-1]):
+            raise PermanentError(
+                f"epoch {last} of {self._spec.stream.name} was planned with other input than the epoch log has now",
+                hint="the control store has lost its last commits: restore the stream to an epoch before it",
             )
         try:
             return [
