@@ -72,9 +72,10 @@ class EpochSource(DataSource):
 class EpochSplit(InputPartition):
     """A split on its way to a Spark task, and its place in its epoch."""
 
-    def __init__(self, epoch: int, index: int, split: Split) -> None:
+    def __init__(self, epoch: int, index: int, split: Split, *, digest: str) -> None:
         super().__init__(split)
         self.epoch = epoch
+        self.digest = digest
         self.index = index
         self.split = split
 
@@ -127,7 +128,7 @@ class EpochReader(DataSourceStreamReader):
             )
         try:
             return [
-                EpochSplit(epoch.epoch, index, split)
+                EpochSplit(epoch.epoch, index, split, digest=digest_input(epoch))
                 for epoch in epochs
                 for index, split in enumerate(self._source.splits(epoch.input))
             ]
@@ -138,7 +139,8 @@ class EpochReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in a Spark task; from the inbox if it was prefetched."""
         assert isinstance(partition, EpochSplit)  # noqa: S101 - Spark hands back what it was given
-        prefetched = Inbox(self._spec.folder).read(partition.epoch, partition.index)
+        inbox = Inbox(self._spec.folder)
+        prefetched = inbox.read(partition.epoch, partition.index, digest=partition.digest)
         return self._source.read(partition.split) if prefetched is None else prefetched
 
     def stop(self) -> None:
