@@ -103,11 +103,11 @@ def _import_in_child(references: list[str], root: Path, code: Path) -> tuple[str
         results = Path(folder) / "results"
         results.touch()
         command = [sys.executable, "-P", "-m", "holdfast.configs.import_check", str(results)]
-        code = _run_bounded([*command, *references], root, environment)
+        exit_code = _run_bounded([*command, *references], root, environment)
         ended = (
             f"is not imported within {IMPORT_SECONDS:g} s"
-            if code is None
-            else f"ends the process on import (exit code {code})"
+            if exit_code is None
+            else f"ends the process on import (exit code {exit_code})"
         )
         return ended, [_describe(line) for line in results.read_text(encoding="utf-8").splitlines()]
 

@@ -90,10 +90,8 @@ class LedgerWriter:
 
     def require_decided(self, epoch: int, read: str | None) -> None:
         """Raise if this replica has computed an epoch from other input than the epoch log has now."""
-        if read is not None and self.decided_input(epoch) not in (None, read):
-            reason = (
-                f"epoch {epoch}: {self.replica} has read other input than the epoch log has now"
-            )
+        if read is not None and self.decided_input(epoch) != read:
+            reason = f"epoch {epoch}: {self.replica} has read it, and the epoch log has other input now, or none"
             self.refuse_other_input(epoch, reason=reason)
 
     def decided_input(self, epoch: int) -> str | None:

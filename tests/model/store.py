@@ -207,8 +207,8 @@ def enter(
     store: Store, epoch: int, replica: str, output: Output, history: int, rules: Rules
 ) -> tuple[Store, bool]:
     """The first entry stands; whether this one agrees with it."""
-    if rules.entry_compares_input and store.decided(epoch) not in (None, output[-1]):
-        raise InputDiffersError(f"epoch {epoch} was decided with other input")
+    if rules.entry_compares_input and store.decided(epoch) != output[-1]:
+        raise InputDiffersError(f"epoch {epoch} is not decided, or with other input")
     if history != store.history:
         raise RefusedError(f"history {history} has ended")
     first = store.entry(epoch)

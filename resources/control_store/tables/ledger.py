@@ -125,7 +125,7 @@ class LedgerAudit:
 
 
 class OtherInputError(PermanentError):
-    """The control store has lost the decision of an epoch that a replica has read, and has another one."""
+    """The control store has lost the decision of an epoch that a replica has read."""
 
 
 class Ledger:
@@ -162,7 +162,7 @@ class Ledger:
         """Enter an epoch's output; the first entry stands, and the result says whether this one agrees.
 
         `history` is that of the replica; `PermanentError` if it has ended. `read` is the digest of the input that it
-        has read; `OtherInputError` if the epoch log has other input by now. A replica that computes an epoch
+        has read; `OtherInputError` if the epoch log has not this input by now. A replica that computes an epoch
         before a gap again, with less input, need not agree.
         """
         values = asdict(entry)
@@ -238,9 +238,10 @@ class Ledger:
 def _require_decided(connection: sa.Connection, entry: LedgerEntry, read: str) -> None:
     key = {"of_stream": entry.stream, "number": entry.epoch}
     decided = connection.execute(_DECIDED, key).mappings().one_or_none()
-    if decided is not None and digest_input(Epoch(**decided)) != read:
+    if decided is None or digest_input(Epoch(**decided)) != read:
+        has = "does not have it any more" if decided is None else "has other input now"
         raise OtherInputError(
-            f"epoch {entry.epoch}: {entry.replica} has read other input than the epoch log has now",
+            f"epoch {entry.epoch}: {entry.replica} has read it, and the epoch log {has}",
             hint="restore the stream to an epoch before it",
         )
 
