@@ -266,7 +266,8 @@ def test_an_epoch_that_was_read_before_its_decision_was_lost_is_not_committed(
 
 @pytest.mark.parametrize("decided_again", [True, False])
 def test_the_ledger_refuses_an_epoch_whose_decision_was_lost_during_its_commit(
-    project: World, decided_again: bool
+    project: World,
+    decided_again: bool,  # noqa: FBT001 (pytest names it)
 ) -> None:
     old = project.store.epochs.propose(a_proposal(0))
     sink = project.sink("a")
