@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
-.PHONY: help venv java format lint house unit integration e2e test model chaos chaos-migrations demo bench clean
+.PHONY: help venv java format lint audit house unit integration e2e test model chaos chaos-migrations demo bench clean
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -30,12 +30,16 @@ format: venv ## format the code and apply the fixes of ruff
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: venv ## check format and rules (ruff), layers (import-linter), types (mypy)
+lint: venv ## check format and rules (ruff), layers (import-linter), types (mypy), secrets (detect-secrets)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/python scripts/house.py --lint
+	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --cores 2 --baseline .secrets.baseline
+
+audit: venv ## compare the pinned packages with the known vulnerabilities (pip-audit); skipped if they cannot be reached
+	scripts/audit-packages
 
 house: venv ## show modules and lines per folder, forbidden words and import contracts; fail if a bound is exceeded
 	$(BIN)/python scripts/house.py

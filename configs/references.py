@@ -7,10 +7,12 @@ does it, in a process of its own. Spark's workers import this module, too: it do
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -101,20 +103,33 @@ def _import_in_child(references: list[str], root: Path, code: Path) -> tuple[str
         results = Path(folder) / "results"
         results.touch()
         command = [sys.executable, "-P", "-m", "holdfast.configs.import_check", str(results)]
-        try:
-            child = subprocess.run(  # noqa: S603 - the command is our own
-                [*command, *references],
-                cwd=root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=IMPORT_SECONDS,
-                check=False,
-            )
-            ended = f"ends the process on import (exit code {child.returncode})"
-        except subprocess.TimeoutExpired:
-            ended = f"is not imported within {IMPORT_SECONDS:g} s"
+        exit_code = _run_bounded([*command, *references], root, environment)
+        ended = (
+            f"is not imported within {IMPORT_SECONDS:g} s"
+            if exit_code is None
+            else f"ends the process on import (exit code {exit_code})"
+        )
         return ended, [_describe(line) for line in results.read_text(encoding="utf-8").splitlines()]
+
+
+def _run_bounded(command: list[str], folder: Path, environment: dict[str, str]) -> int | None:
+    """Run a command without its output, and end what it has started; `None` if it took too long."""
+    with subprocess.Popen(  # noqa: S603 - the command is our own
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as child:
+        try:
+            return child.wait(IMPORT_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
 
 
 def _describe(line: str) -> str | None:

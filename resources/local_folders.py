@@ -21,20 +21,11 @@ from holdfast.resources.process import is_visible
 ID_FILE = "id"
 
 
-def require_local_folders(
-    project: ProjectConfig, store: ControlStore, stream: StreamDeclaration
-) -> None:
-    """Raise if the stream has folders on one host, and this is another one."""
+def require_home(project: ProjectConfig, store: ControlStore, stream: StreamDeclaration) -> None:
+    """Raise if the stream has local folders, and they belong to another home folder."""
     local = _name_local_folder(project, stream)
     if store.is_local or local is None:
         return
-    elsewhere = _find_replica_elsewhere(store, stream)
-    if elsewhere is not None:
-        raise TransientError(
-            f"{stream.name} has a replica on the host {elsewhere.host}, and {local} is local: another host "
-            "would have one of its own",
-            hint=f"run the stream on {elsewhere.host} alone, or declare places in S3",
-        )
     own = _read_id(project.home)
     recorded = store.identity.bind_home(own)
     if recorded != own:
@@ -43,6 +34,22 @@ def require_local_folders(
             f"control store knows the home folder {recorded}, not {project.home} ({own})",
             hint="run it there, or declare places in S3; if its folders have moved here, write "
             f"{recorded} into {project.home / ID_FILE}",
+        )
+
+
+def require_one_host(
+    project: ProjectConfig, store: ControlStore, stream: StreamDeclaration
+) -> None:
+    """Raise if the stream has local folders, and another host has them or runs a replica now."""
+    require_home(project, store, stream)
+    local, elsewhere = _name_local_folder(project, stream), None
+    if local is not None and not store.is_local:
+        elsewhere = _find_replica_elsewhere(store, stream)
+    if elsewhere is not None:
+        raise TransientError(
+            f"{stream.name} has a replica on the host {elsewhere.host}, and {local} is local: another host "
+            "would have one of its own",
+            hint=f"run the stream on {elsewhere.host} alone, or declare places in S3",
         )
 
 

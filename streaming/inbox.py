@@ -16,16 +16,26 @@ NAME = "inbox"
 
 
 class Inbox:
-    """The prefetched splits of one replica: `<folder>/inbox/<epoch>/<index>.arrow`."""
+    """The prefetched splits of one replica: `<folder>/inbox/<epoch>/<index>-<digest>.arrow`.
+
+    `digest` is that of the epoch's input. An epoch that is decided a second time, because the control store has lost
+    its last commits, is not read from what was fetched for the first decision.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._root = folder / NAME
 
     def write(
-        self, epoch: int, index: int, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+        self,
+        epoch: int,
+        index: int,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        digest: str = "",
     ) -> int:
         """Store a split atomically, and return its size on the disk in bytes."""
-        target = self._path(epoch, index)
+        target = self._path(epoch, index, digest)
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         try:
@@ -38,17 +48,17 @@ class Inbox:
             beside.unlink(missing_ok=True)
         return size
 
-    def read(self, epoch: int, index: int) -> Iterator[pa.RecordBatch] | None:
+    def read(self, epoch: int, index: int, *, digest: str = "") -> Iterator[pa.RecordBatch] | None:
         """The rows of a split, straight from the mapped file; `None` if it is not here."""
         try:
-            reader = pa.ipc.open_file(pa.memory_map(str(self._path(epoch, index))))
+            reader = pa.ipc.open_file(pa.memory_map(str(self._path(epoch, index, digest))))
         except (FileNotFoundError, pa.ArrowInvalid):
             return None
         return (reader.get_batch(number) for number in range(reader.num_record_batches))
 
-    def has(self, epoch: int, splits: int) -> bool:
+    def has(self, epoch: int, splits: int, *, digest: str = "") -> bool:
         """Whether all splits of an epoch are here; an epoch without any always is."""
-        return all(self._path(epoch, index).is_file() for index in range(splits))
+        return all(self._path(epoch, index, digest).is_file() for index in range(splits))
 
     def prune(self, through_epoch: int) -> None:
         """Remove everything up to this epoch; a task that has mapped a file can still read it."""
@@ -65,5 +75,5 @@ class Inbox:
     def _folder(self, epoch: int) -> Path:
         return self._root / f"{epoch:012d}"
 
-    def _path(self, epoch: int, index: int) -> Path:
-        return self._folder(epoch) / f"{index}.arrow"
+    def _path(self, epoch: int, index: int, digest: str) -> Path:
+        return self._folder(epoch) / (f"{index}-{digest}.arrow" if digest else f"{index}.arrow")

@@ -24,7 +24,7 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.local_folders import require_local_folders
+from holdfast.resources.local_folders import require_one_host
 from holdfast.resources.priority import GIVING_WAY, LOWEST
 from holdfast.resources.process import BOOT, HOST, ProcessHandle, is_over, launch, log_tail
 from holdfast.streaming.spec import ReplicaSpec
@@ -108,7 +108,7 @@ def _launch(
     stream: StreamDeclaration,
     rollout: int,
 ) -> ReplicaRow | None:
-    require_local_folders(project, store, stream)
+    require_one_host(project, store, stream)
     row = _register(project, store, stream, slot, desired, rollout)
     if row is not None:
         _start(project, store, stream, row)

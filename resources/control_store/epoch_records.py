@@ -1,6 +1,12 @@
 """What stays of an epoch when it is pruned: the files that it had, how much was pruned, and where its output is."""
 
+import json
 from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+from holdfast.resources.control_store.records import Epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +36,23 @@ class EpochFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRow:
-    """The table that has the output of a stream: its own id, which a copy of it shares, and its path."""
+    """The table that has the output of a stream: the name or id in its metadata, which a copy shares, and its path."""
 
     stream: str
     table_id: str
     path: str
     recorded_at: float = 0.0
+
+
+def digest_input(epoch: Epoch) -> str:
+    """The digest of a decided input; a gap, which marks lost files and counts their rows, does not change it."""
+    files = (epoch.input or {}).get("files")
+    decided = epoch.input if files is None else [_identity(file) for file in files]
+    text = json.dumps([epoch.start, epoch.end, decided], sort_keys=True, separators=(",", ":"))
+    return xxhash.xxh64_hexdigest(text.encode())
+
+
+def _identity(file: Any) -> Any:
+    if not isinstance(file, dict):
+        return file
+    return {name: value for name, value in file.items() if name not in ("skipped", "rows")}

@@ -28,7 +28,7 @@ from holdfast.streaming.sinks.dead_letters import DeadLetterTable
 from holdfast.streaming.sinks.delta import DeltaSink
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from holdfast.streaming.sinks.sender import Sender
-from holdfast.streaming.spark.checkpoint import is_idle, last_committed
+from holdfast.streaming.spark.checkpoint import is_idle, last_committed, read_input_digest
 from holdfast.streaming.spark.epoch_source import FORMAT, REHEARSAL
 from holdfast.streaming.spec import ReplicaSpec
 
@@ -112,9 +112,12 @@ class RunningQuery:
 
     def start(self) -> None:
         """Hand the query to Spark, which plans it and starts its source in the background."""
-        self._query = start_query(self.spark, self.spec, self.sender, self.checkpoint)
+        self._query = start_query(self.spark, self.spec, self._send, self.checkpoint)
         self._again_at = None
         self._sampled_at = SYSTEM_CLOCK.monotonic()
+
+    def _send(self, df: DataFrame, epoch: int) -> None:
+        self.sender(df, epoch, read=read_input_digest(self.checkpoint, epoch))
 
     @property
     def epoch(self) -> int | None:

@@ -56,5 +56,8 @@ class LedgerView(Protocol):
     def entry(self, epoch: int) -> LedgerEntry | None:
         """What was committed for an epoch, by any replica."""
 
-    def write(self, epoch: int, *, rows: int, digest: str) -> None:
-        """Record what this replica computed."""
+    def write(self, epoch: int, *, rows: int, digest: str, read: str | None = None) -> None:
+        """Record what this replica computed; raise if `read`, the digest of its input, is not what was decided."""
+
+    def require_decided(self, epoch: int, read: str | None) -> None:
+        """Raise if the epoch log has other input than this replica has read."""

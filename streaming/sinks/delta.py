@@ -157,7 +157,7 @@ class DeltaSink:
                 schema=_columns(schema),
                 partition_by=self.declared.partition_by,
                 keep_seconds=self.spec.restore_window_seconds,
-                table_id=output.claim(connect),
+                name=output.claim(connect),
             )
         if table is not None:
             output.require_own(table)
@@ -184,7 +184,11 @@ class DeltaSink:
             return
         decided = self.ledger.decided_input(epoch)
         if decided is not None and commit.get(INPUT, decided) != decided:
-            self.ledger.refuse_other_input(epoch, table=self.spec.table, replica=commit[REPLICA])
+            reason = (
+                f"epoch {epoch}: {commit[REPLICA]} committed it to {self.spec.table} with other input than the "
+                "epoch log has now"
+            )
+            self.ledger.refuse_other_input(epoch, reason=reason)
         self.ledger.enter(
             LedgerEntry(
                 stream=self.spec.stream.name,
@@ -210,7 +214,7 @@ class DeltaSink:
         return True
 
     def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
-        decided = self.ledger.decided_input(epoch)
+        decided = staged.read or self.ledger.decided_input(epoch)
         table.create_write_transaction(
             [
                 AddAction(

@@ -42,7 +42,6 @@ DEAD_LETTERS = pa.schema(
 )
 OWN_ENTRIES = re.compile("data|_delta_log|")  # the empty one is the folder itself on S3
 STAGED = re.compile(r"\d{12}-.+|")
-TABLE_ID = "holdfast.table"
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -62,12 +61,12 @@ def make_table(
     schema: Schema,
     partition_by: tuple[str, ...],
     keep_seconds: float | None = None,
-    table_id: str | None = None,
+    name: str | None = None,
 ) -> DeltaTable:
     """Open the table, or create it in an empty folder; another replica may create it at the same time.
 
     A new table can be rolled back for `keep_seconds`, or as long as Delta's own default. Of several that are created
-    at once, each upon the other, all have the same `table_id`: Delta's own id changes with each.
+    at once, each upon the other, all have the same `name`: Delta's own id changes with each.
     """
     options = delta_options(path, connect)
     found = find_table(path, options)
@@ -87,9 +86,8 @@ def make_table(
                 mode="ignore",
                 partition_by=list(partition_by),
                 storage_options=options,
-                configuration=_properties(keep_seconds)
-                | ({} if table_id is None else {TABLE_ID: table_id}),
-                raise_if_key_not_exists=False,
+                name=name,
+                configuration=_properties(keep_seconds),
             )
         except CommitFailedError:
             return DeltaTable(path, storage_options=options)

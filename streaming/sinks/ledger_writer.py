@@ -4,16 +4,15 @@ A replica that differs once will differ again: while its incident is open, no ot
 has the first epoch that differed; the ledger's audit has all of them.
 """
 
-import json
 import logging
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-import xxhash
+from typing import NoReturn
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.resources.control_store.records import Committed, Epoch, JsonObject, LedgerEntry
+from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.records import Committed, JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.ledger import OtherInputError
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import WriteToken
 
@@ -21,20 +20,6 @@ DIGEST_DIFFERS = "digest_differs"
 INPUT_DIFFERS = "input_differs"
 
 log = logging.getLogger(__name__)
-
-
-def digest_input(epoch: Epoch) -> str:
-    """The digest of a decided input; a gap, which marks lost files and counts their rows, does not change it."""
-    files = (epoch.input or {}).get("files")
-    decided = epoch.input if files is None else [_identity(file) for file in files]
-    text = json.dumps([epoch.start, epoch.end, decided], sort_keys=True, separators=(",", ":"))
-    return xxhash.xxh64_hexdigest(text.encode())
-
-
-def _identity(file: Any) -> Any:
-    if not isinstance(file, dict):
-        return file
-    return {name: value for name, value in file.items() if name not in ("skipped", "rows")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +60,8 @@ class LedgerWriter:
             what=f"looking epoch {epoch} up in the ledger",
         )
 
-    def write(self, epoch: int, *, rows: int, digest: str) -> None:
-        """Record what this replica computed; waits while the control store is unavailable."""
+    def write(self, epoch: int, *, rows: int, digest: str, read: str | None = None) -> None:
+        """Record what this replica computed, and from which input; waits while the control store is unavailable."""
         committed = self.enter(
             LedgerEntry(
                 stream=self.stream,
@@ -85,19 +70,29 @@ class LedgerWriter:
                 token=self.lease.token,
                 rows=rows,
                 digest=digest,
-            )
+            ),
+            read=read,
         )
         if committed.agrees:
             return
         second = {"replica": self.replica, "rows": rows, "digest": digest}
         self._open_incident(epoch, committed.entry, second)
 
-    def enter(self, entry: LedgerEntry) -> Committed:
+    def enter(self, entry: LedgerEntry, *, read: str | None = None) -> Committed:
         """Enter an epoch, of this replica or of the one that committed it to the table."""
-        return retry_transient(
-            lambda: self.store.ledger.commit(entry, history=self.history),
-            what=f"writing epoch {entry.epoch} into the ledger",
-        )
+        try:
+            return retry_transient(
+                lambda: self.store.ledger.commit(entry, history=self.history, read=read),
+                what=f"writing epoch {entry.epoch} into the ledger",
+            )
+        except OtherInputError as error:
+            self.refuse_other_input(entry.epoch, reason=str(error))
+
+    def require_decided(self, epoch: int, read: str | None) -> None:
+        """Raise if this replica has computed an epoch from other input than the epoch log has now."""
+        if read is not None and self.decided_input(epoch) != read:
+            reason = f"epoch {epoch}: {self.replica} has read it, and the epoch log has other input now, or none"
+            self.refuse_other_input(epoch, reason=reason)
 
     def decided_input(self, epoch: int) -> str | None:
         """The digest of the input that was decided for an epoch; `None` if the epoch log does not have it."""
@@ -107,9 +102,8 @@ class LedgerWriter:
         )
         return None if decided is None else digest_input(decided)
 
-    def refuse_other_input(self, epoch: int, *, table: str, replica: str) -> NoReturn:
-        """Open an incident for an epoch that was committed with other input than is decided now, and raise."""
-        reason = f"epoch {epoch}: {replica} committed it to {table} with other input than the epoch log has now"
+    def refuse_other_input(self, epoch: int, *, reason: str) -> NoReturn:
+        """Open an incident for an epoch that was computed from other input than is decided now, and raise."""
         hint = (
             "the control store has lost its last commits, as a restored backup or a standby that was behind: "
             f"restore {self.stream} to an epoch before {epoch}"

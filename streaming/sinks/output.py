@@ -1,10 +1,11 @@
 """The table of a stream, as the control store knows it: a stream never continues in another table.
 
 A table that was deleted, is not mounted, or is that of another host would otherwise be created again, and the output
-would begin in the middle. The control store chooses the id of a new table, since several replicas may create it at once.
+would begin in the middle. The control store chooses the name of a new table, since several replicas may create it at once.
 """
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -17,7 +18,6 @@ from holdfast.resources.control_store.epoch_records import OutputRow
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.retry import retry_transient
-from holdfast.streaming.sinks.delta_table import TABLE_ID
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class StreamOutput:
     path: str
 
     def claim(self, connect: Callable[[], S3Connection]) -> str:
-        """The id for a new table; raise if the stream has one that is away, or if the storage cannot hold one."""
+        """The name for a new table; raise if the stream has one that is away, or if the storage cannot hold one."""
         if self.store.ledger.last(self.stream) is not None:
             raise TransientError(
                 f"the table of {self.stream} is away: there is none at {self.path}",
@@ -39,16 +39,15 @@ class StreamOutput:
             )
         if self.path.startswith("s3://"):
             require_conditional_writes(self.path, connect)
-        return self._record(uuid4().hex).table_id
+        return self._record(f"{self.stream}-{uuid4().hex}").table_id
 
     def require_own(self, table: DeltaTable) -> None:
         """Record a table that none is recorded for; raise if the stream has written to another one."""
-        metadata = table.metadata()
-        found = str(metadata.configuration.get(TABLE_ID) or metadata.id)
+        found = self._identify(table)
         recorded = self._record(found)
         if recorded.table_id != found:
             raise PermanentError(
-                f"{self.path} is not the table of {self.stream}: it has the id {found}, and the stream "
+                f"{self.path} is not the table of {self.stream}: it is {found}, and the stream "
                 f"has written to {recorded.table_id} at {recorded.path}",
                 hint=f"put that table back, or fork the stream: `holdfast restore {self.stream} --as NAME`",
             )
@@ -57,6 +56,12 @@ class StreamOutput:
                 "the table of %s is now at %s, not %s", self.stream, self.path, recorded.path
             )
             self.store.outputs.move(self.stream, path=self.path)
+
+    def _identify(self, table: DeltaTable) -> str:
+        """The name that the control store chose for the table; Delta's own id of a table that was there before."""
+        metadata = table.metadata()
+        name = metadata.name or ""
+        return name if re.fullmatch(rf"{self.stream}-[0-9a-f]{{32}}", name) else str(metadata.id)
 
     def _record(self, table_id: str) -> OutputRow:
         return retry_transient(

@@ -7,6 +7,7 @@ in the ledger.
 """
 
 import threading
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
@@ -44,13 +45,16 @@ class Sender:
         """The epochs that are held back."""
         return tuple(sorted(self._held_back.copy()))
 
-    def __call__(self, df: DataFrame, epoch: int) -> None:
-        """Process an epoch, and commit it or hold it back; an epoch that is done is only digested."""
+    def __call__(self, df: DataFrame, epoch: int, *, read: str | None = None) -> None:
+        """Process an epoch, and commit it or hold it back; an epoch that is done is only digested.
+
+        `read` is the digest of its input.
+        """
         with self._lock:
             self._sink.prepare(df.schema)
             write = epoch not in self._held_back and not self._sink.is_done(epoch)
         # The plan runs in any case: Spark's state has to include the epoch.
-        staged = self._sink.stage(df, epoch, write=write)
+        staged = replace(self._sink.stage(df, epoch, write=write), read=read)
         with self._lock:
             self._finish_batch(staged, epoch, written=write)
 
@@ -93,23 +97,27 @@ class Sender:
         if epoch in self._held_back:  # the batch is a repeated one
             self._sink.discard(staged, epoch)
         elif not written:
-            self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
+            self._enter(staged, epoch)
         elif self._is_open:
             self._send(staged, epoch)  # after an error Spark repeats the batch and stages again
         else:
             self._held_back[epoch] = self._sink.keep(staged, epoch)
 
     def _send(self, staged: Staged, epoch: int) -> None:
+        self._ledger.require_decided(epoch, staged.read)
         if self._dead_letters is not None:
             self._dead_letters.send(epoch)
         began = SYSTEM_CLOCK.monotonic()
         self._sink.commit(staged, epoch)
         seconds = SYSTEM_CLOCK.monotonic() - began
         self._slowest_commit = max(seconds, self._slowest_commit or 0.0)
-        self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
+        self._enter(staged, epoch)
+
+    def _enter(self, staged: Staged, epoch: int) -> None:
+        self._ledger.write(epoch, rows=staged.rows, digest=staged.digest, read=staged.read)
 
     def _drop(self, epoch: int) -> None:
         staged = self._held_back[epoch]
-        self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
+        self._enter(staged, epoch)
         del self._held_back[epoch]
         self._sink.discard(staged, epoch)

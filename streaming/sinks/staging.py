@@ -36,6 +36,8 @@ class Staged:
     digest: str
     folder: str = ""
     frame: DataFrame | None = None
+    read: str | None = None
+    """The digest of the input that it was computed from; `None` if the checkpoint is of an older version."""
 
 
 def run_epoch(df: DataFrame, staging: Staging | None) -> Staged:

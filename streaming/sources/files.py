@@ -85,6 +85,7 @@ class FilesSource:
     _arrived: list[fs.FileInfo] = field(default_factory=list)
     _taken: set[ListedFile] = field(default_factory=set)
     _listed_at: float = float("-inf")
+    _seen_at: dict[ListedFile, float] = field(default_factory=dict)
 
     def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
         """Count the rows of the files that no epoch has; each file is read once, and only if needed."""
@@ -237,13 +238,22 @@ class FilesSource:
             )
 
     def _settled(self, now: float) -> list[fs.FileInfo]:
+        """The files that have not changed for long enough, by their time or since they were first listed as they are.
+
+        After the clock was set back the times of files are in the future.
+        """
         infos = [info for info in self._listed() if info.is_file and self.is_input(info.base_name)]
         self._taken &= {self._as_listed(info) for info in infos}
+        self._seen_at = {
+            file: min(self._seen_at.get(file, now), now)
+            for info in infos
+            if (file := self._as_listed(info)) not in self._taken
+        }
         settled = [
             info
             for info in infos
-            if now - info.mtime_ns / 1e9 >= self.declared.settle
-            and self._as_listed(info) not in self._taken
+            if (seen_at := self._seen_at.get(self._as_listed(info))) is not None
+            and now - min(info.mtime_ns / 1e9, seen_at) >= self.declared.settle
         ]
         waiting = {_count_key(info) for info in settled}
         self._counted = {key: count for key, count in self._counted.items() if key in waiting}

@@ -46,6 +46,16 @@ def last_planned(checkpoint: Path) -> int | None:
     return _newest(checkpoint / "offsets")
 
 
+def read_input_digest(checkpoint: Path, epoch: int) -> str | None:
+    """The digest of the input that an epoch was planned with; `None` in a checkpoint of an older version."""
+    try:
+        offset = (checkpoint / "offsets" / str(epoch)).read_text().splitlines()[-1]
+        digest = json.loads(offset).get("input")
+    except (FileNotFoundError, IndexError, ValueError, AttributeError):
+        return None
+    return None if digest is None else str(digest)
+
+
 def is_idle(checkpoint: Path) -> bool:
     """Whether every epoch that was begun is finished."""
     return last_planned(checkpoint) == last_committed(checkpoint)

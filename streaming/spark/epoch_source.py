@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from holdfast.ft_policies.epochs import Close, since_last_epoch
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.retry import retry_transient
@@ -72,15 +73,20 @@ class EpochSource(DataSource):
 class EpochSplit(InputPartition):
     """A split on its way to a Spark task, and its place in its epoch."""
 
-    def __init__(self, epoch: int, index: int, split: Split) -> None:
+    def __init__(self, epoch: int, index: int, split: Split, *, digest: str) -> None:
         super().__init__(split)
         self.epoch = epoch
+        self.digest = digest
         self.index = index
         self.split = split
 
 
 class EpochReader(DataSourceStreamReader):
-    """Offsets are epoch numbers: `{"epoch": k}` means that epoch k is the last one read."""
+    """Offsets are epoch numbers: `{"epoch": k}` means that epoch k is the last one read.
+
+    `input` is the digest of what was decided for it. Spark keeps it in the checkpoint, so a control store that has
+    lost the decision, and has another one by now, is noticed.
+    """
 
     def __init__(self, spec: ReplicaSpec, schema: StructType) -> None:
         self._spec = spec
@@ -101,7 +107,7 @@ class EpochReader(DataSourceStreamReader):
             log.warning("waiting for the next epoch: %s", error)
             self._sample_waiting(start["epoch"] + 1)
             return start
-        return start if epoch is None else {"epoch": epoch.epoch}
+        return start if epoch is None else {"epoch": epoch.epoch, "input": digest_input(epoch)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Look up what the epochs after `start` up to `end` consist of."""
@@ -115,9 +121,15 @@ class EpochReader(DataSourceStreamReader):
                 f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
                 hint="check control_store.url: the checkpoint belongs to another control store",
             )
+        planned = end.get("input")
+        if epochs and planned is not None and planned != digest_input(epochs[-1]):
+            raise PermanentError(
+                f"epoch {last} of {self._spec.stream.name} was planned with other input than the epoch log has now",
+                hint="the control store has lost its last commits: restore the stream to an epoch before it",
+            )
         try:
             return [
-                EpochSplit(epoch.epoch, index, split)
+                EpochSplit(epoch.epoch, index, split, digest=digest_input(epoch))
                 for epoch in epochs
                 for index, split in enumerate(self._source.splits(epoch.input))
             ]
@@ -128,7 +140,8 @@ class EpochReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in a Spark task; from the inbox if it was prefetched."""
         assert isinstance(partition, EpochSplit)  # noqa: S101 - Spark hands back what it was given
-        prefetched = Inbox(self._spec.folder).read(partition.epoch, partition.index)
+        inbox = Inbox(self._spec.folder)
+        prefetched = inbox.read(partition.epoch, partition.index, digest=partition.digest)
         return self._source.read(partition.split) if prefetched is None else prefetched
 
     def stop(self) -> None:

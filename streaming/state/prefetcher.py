@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import Epoch
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.background import RetryingThread
@@ -103,11 +104,13 @@ class Prefetcher(RetryingThread):
 
     def _fetch_epoch(self, epoch: Epoch) -> None:
         splits = self._source.splits(epoch.input)
-        if epoch.epoch > self._pruned_through and not self._inbox.has(epoch.epoch, len(splits)):
+        digest, number = digest_input(epoch), epoch.epoch
+        has_all = self._inbox.has(number, len(splits), digest=digest)
+        if number > self._pruned_through and not has_all:
             self._require_room()
             for index, split in enumerate(splits):
                 rows = self._until_stopped(self._source.read(split))
-                self._inbox.write(epoch.epoch, index, self._schema, rows)
+                self._inbox.write(number, index, self._schema, rows, digest=digest)
         if epoch.epoch <= self._pruned_through:
             self._inbox.prune(self._pruned_through)  # it was pruned while it was written
         self._through = epoch.epoch

@@ -102,7 +102,10 @@ class SimulatedEntries:
     def entry(self, epoch: int) -> LedgerEntry | None:
         return self.ledger.entries.get(epoch)
 
-    def write(self, epoch: int, *, rows: int, digest: str) -> None:
+    def require_decided(self, epoch: int, read: str | None) -> None:
+        """It always is."""
+
+    def write(self, epoch: int, *, rows: int, digest: str, read: str | None = None) -> None:
         with injected_fate(self.fate()), self.ledger.lock:
             entry = LedgerEntry(
                 stream="s", epoch=epoch, replica=self.replica, token=1, rows=rows, digest=digest

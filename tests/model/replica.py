@@ -26,7 +26,14 @@ from tests.model.state import (
     State,
     Table,
 )
-from tests.model.store import PRIMARY, SWITCHES_OF_PRIMARY, Output, Range, RefusedError
+from tests.model.store import (
+    PRIMARY,
+    SWITCHES_OF_PRIMARY,
+    InputDiffersError,
+    Output,
+    Range,
+    RefusedError,
+)
 
 LEASE = 0.5
 """The lease time in ticks: one tick without a renewal, and it has run out."""
@@ -37,22 +44,18 @@ _FAILOVER = FailoverPolicy(lease_seconds=LEASE_SECONDS)
 _PACE = Pace(seconds=1.0, silence_seconds=1.0)
 
 
-class InputDiffersError(Exception):
-    """The table has the epoch, computed from other input."""
-
-
 def steps_of(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
     yield from _beat(state, replica)
     yield from _lead(state, replica, bound)
     try:
         yield from _process(state, replica, bound)
-    except RefusedError as error:
-        yield f"{replica.id} fails: {error}", _fail(state, replica, "failed")
     except InputDiffersError:
         yield (
-            f"{replica.id} stops: the table has epoch {len(replica.computed)} from other input",
+            f"{replica.id} stops: epoch {len(replica.computed)} was computed from other input",
             _fail(state, replica, "input_differs"),
         )
+    except RefusedError as error:
+        yield f"{replica.id} fails: {error}", _fail(state, replica, "failed")
 
 
 def _fail(state: State, replica: Replica, kind: str) -> State:
@@ -320,16 +323,16 @@ def _enter(state: State, replica: Replica, rules: Rules) -> Step:
     else:
         output = _output(replica)
         after = replica._replace(at=IDLE, input=None, computed=output)
-    entered = _write_entry(state, replica, output).put(replica, after)
+    entered = _write_entry(state, replica, output, rules).put(replica, after)
     may_ship = not after.held or not rules.ships_only_what_was_sent
     if replica.leading and may_ship and replica.history == state.store.history:
         entered = entered._replace(snapshot=after.computed)
     return f"{replica.id} enters epoch {len(output) - 1} in the ledger", entered
 
 
-def _write_entry(state: State, replica: Replica, output: Output) -> State:
+def _write_entry(state: State, replica: Replica, output: Output, rules: Rules) -> State:
     epoch = len(output) - 1
-    store, agrees = rule.enter(state.store, epoch, replica.id, output, replica.history)
+    store, agrees = rule.enter(state.store, epoch, replica.id, output, replica.history, rules)
     entered = state._replace(store=store)
     return entered if agrees else entered.with_incident("digest_differs")
 
@@ -343,7 +346,7 @@ def _send_held(state: State, replica: Replica, rules: Rules) -> Step:
     output = _oldest_held(replica)
     epoch = len(output) - 1
     if _is_done(state, replica, output, rules):
-        return _drop(state, replica, output)
+        return _drop(state, replica, output, rules)
     table = _commit(state.table, replica, output, rules)
     return f"{replica.id} commits epoch {epoch}, which it held back", state._replace(
         table=table
@@ -355,11 +358,11 @@ def _prune(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     if state.store.entry(len(output) - 1) is None:
         return
     if _is_done(state, replica, output, rules):
-        yield _drop(state, replica, output)
+        yield _drop(state, replica, output, rules)
 
 
-def _drop(state: State, replica: Replica, output: Output) -> Step:
-    dropped = _write_entry(state, replica, output).put(
+def _drop(state: State, replica: Replica, output: Output, rules: Rules) -> Step:
+    dropped = _write_entry(state, replica, output, rules).put(
         replica, replica._replace(held=replica.held[1:])
     )
     return f"{replica.id} drops epoch {len(output) - 1}, which is done", dropped

@@ -9,6 +9,8 @@ class Rules:
 
     adopt_compares_input: bool = True
     """A replica that finds its epoch in the table compares the input, and stops if it differs."""
+    entry_compares_input: bool = True
+    """The ledger refuses an epoch that was computed from other input than the epoch log has now."""
     table_has_transactions: bool = True
     """The table refuses an epoch that it has."""
     rollback_closes_history: bool = True

@@ -8,6 +8,7 @@ SMALL = {
     "lost commit of a dead primary": Bound(
         epochs=2, launches=2, faults=2, kinds=("kill the first", "lose")
     ),
+    "lost decision and a kill": Bound(epochs=2, launches=2, faults=2, kinds=("kill", "lose")),
     "two hosts": Bound(epochs=2, launches=2, faults=1, kinds=("kill", "pause"), one_host=False),
     "switch": Bound(epochs=2, launches=2, faults=0, request="switch active_replication"),
     "migrate": Bound(epochs=1, launches=3, faults=0, request="migrate interruption_free"),
@@ -18,6 +19,7 @@ FULL = {
     "lost commit of a dead primary": Bound(
         epochs=3, launches=2, faults=2, kinds=("kill the first", "lose")
     ),
+    "lost decision and a kill": Bound(epochs=3, launches=2, faults=2, kinds=("kill", "lose")),
     "pause and kill": Bound(epochs=3, launches=2, faults=2, kinds=("kill", "pause")),
     "two hosts": Bound(epochs=3, launches=2, faults=1, one_host=False),
     "relaunch": Bound(epochs=3, launches=3, faults=1, kinds=("kill",)),
@@ -43,6 +45,13 @@ PLANTED = {
         kinds=("kill the first", "lose"),
         rules=Rules(adopt_compares_input=False),
     ),
+    "an entry without comparing its input": Bound(
+        epochs=2,
+        launches=2,
+        faults=2,
+        kinds=("kill", "lose"),
+        rules=Rules(entry_compares_input=False),
+    ),
     "a commit without application transaction": Bound(
         epochs=1, launches=2, kinds=("pause",), rules=Rules(table_has_transactions=False)
     ),
@@ -65,7 +74,3 @@ PLANTED = {
     ),
 }
 """Product rules turned off, one at a time, each within a bound that is wide enough to show it."""
-
-KNOWN_GAP = Bound(epochs=2, launches=2, faults=2, kinds=("kill", "lose"))
-"""Two faults that the product does not survive: the decision of an epoch is lost after the primary has read it, the
-secondary decides it again and is killed before it compares; the primary goes on with the old decision."""

@@ -20,6 +20,10 @@ class RefusedError(Exception):
     """The rule refuses for good: a `PermanentError` of the real tables."""
 
 
+class InputDiffersError(RefusedError):
+    """An epoch was computed from other input than was decided, or than the table has."""
+
+
 class Lease(NamedTuple):
     holder: str | None
     token: int
@@ -200,9 +204,11 @@ def propose(store: Store, epoch: int, slice_: Range, rules: Rules) -> tuple[Stor
 
 
 def enter(
-    store: Store, epoch: int, replica: str, output: Output, history: int
+    store: Store, epoch: int, replica: str, output: Output, history: int, rules: Rules
 ) -> tuple[Store, bool]:
     """The first entry stands; whether this one agrees with it."""
+    if rules.entry_compares_input and store.decided(epoch) != output[-1]:
+        raise InputDiffersError(f"epoch {epoch} is not decided, or with other input")
     if history != store.history:
         raise RefusedError(f"history {history} has ended")
     first = store.entry(epoch)

@@ -12,6 +12,7 @@ from sqlalchemy import event
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.tiers import PRIMARY as PRIMARY_SWITCHES, Switches, Tier
 from holdfast.resources.control_store import records
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -33,6 +34,7 @@ CALLS = 1000
 STREAM = "words"
 TTL_SECONDS = 2.5  # between two steps of the clock, so that no comparison is a tie
 NEVER = float("-inf")
+MATCHING = 0.75
 JULIAN_1970 = 2440587.5
 
 
@@ -186,16 +188,7 @@ class Pair:
     def propose(self) -> None:
         epoch = max(len(self.model.log) - self.random.choice([-1, 0, 0, 1]), 0)
         start = self.random.randrange(9)
-        proposal = EpochProposal(
-            stream=STREAM,
-            epoch=epoch,
-            start={"row": start},
-            end={"row": start + 1},
-            input={},
-            rows=1,
-            token=1,
-            proposer="r0",
-        )
+        proposal = EpochProposal(**a_slice(epoch, start))
         self.model, decided = both(
             self.model,
             lambda: rule.propose(self.model, epoch, (start, start + 1), PRODUCT),
@@ -207,15 +200,19 @@ class Pair:
 
     def enter(self) -> None:
         epoch, start = self.random.randrange(4), self.random.randrange(2)
+        decided = self.model.decided(epoch)
+        if decided is not None and self.random.random() < MATCHING:
+            start = decided[0]
         history = max(self.model.history - self.random.choice([0, 0, 0, 1]), 0)
         output = ((start, start + 1),)
         entry = LedgerEntry(
             stream=STREAM, epoch=epoch, replica="r0", token=1, rows=1, digest=str(output)
         )
+        read = digest_input(records.Epoch(**a_slice(epoch, start), decided_at=0.0))
         self.model, entered = both(
             self.model,
-            lambda: rule.enter(self.model, epoch, "r0", output, history),
-            lambda: self.real.ledger.commit(entry, history=history),
+            lambda: rule.enter(self.model, epoch, "r0", output, history, PRODUCT),
+            lambda: self.real.ledger.commit(entry, history=history, read=read),
         )
         if entered is not None:
             agrees, committed = entered
@@ -281,6 +278,11 @@ class Pair:
             for row in self.real.replicas.of(STREAM)
         }
         assert rows == {row.id: (row.slot, row.desired, row.observed) for row in self.model.rows}
+
+
+def a_slice(epoch: int, start: int) -> dict[str, Any]:
+    place = {"start": {"row": start}, "end": {"row": start + 1}, "input": {}}
+    return {"stream": STREAM, "epoch": epoch, **place, "rows": 1, "token": 1, "proposer": "r0"}
 
 
 def both(

@@ -5,7 +5,7 @@
 
 import pytest
 
-from tests.model.scenarios import KNOWN_GAP, PLANTED, SMALL
+from tests.model.scenarios import PLANTED, SMALL
 from tests.model.search import search
 
 pytestmark = pytest.mark.timeout(300)
@@ -23,8 +23,3 @@ def test_a_planted_bug_is_found_with_the_steps_that_lead_to_it(name: str) -> Non
     result = search(PLANTED[name])
     assert result.violation is not None
     assert result.trace
-
-
-def test_a_lost_decision_and_a_killed_secondary_are_a_known_gap() -> None:
-    """Move this bound to the searches that find nothing once the ledger compares an entry with the epoch log."""
-    assert search(KNOWN_GAP).violation is not None

@@ -50,12 +50,15 @@ def up(
     What runs already is left alone: the command may be repeated at any time.
     """
     from holdfast.orchestration.playbooks.recover import Start
+    from holdfast.resources.local_folders import require_home
     from holdfast.resources.private import tighten
 
     term = terminal(ctx)
     with term.open_project(tolerant=True) as project:
         names = [] if no_streams else select_streams(project.config, streams or [])
         tighten(project.config.home)
+        for stream in project.config.streams.values():
+            require_home(project.config, project.store, stream)
         facts = {
             "object_store": start_object_store(project, term, quiet=as_json),
             "dagster": start_dagster(project, term, port=port, quiet=as_json),

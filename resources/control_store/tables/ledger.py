@@ -14,10 +14,8 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.records import (
-    Committed,
-    LedgerEntry,
-)
+from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.records import Committed, Epoch, LedgerEntry
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from holdfast.resources.control_store.tables.epochs import is_within_gap
 from holdfast.resources.control_store.tables.restores import current_history
@@ -34,6 +32,9 @@ _EXCUSED = is_within_gap(
 ).label("excused")
 _ENTERED = sa.select(_now.c.current, _EXCUSED, *ledger.c).select_from(
     _now.outerjoin(ledger, sa.and_(_OF_STREAM, ledger.c.epoch == sa.bindparam("number")))
+)
+_DECIDED = sa.select(epochs).where(
+    epochs.c.stream == sa.bindparam("of_stream"), epochs.c.epoch == sa.bindparam("number")
 )
 _LAST = sa.select(ledger).where(_OF_STREAM).order_by(ledger.c.epoch.desc()).limit(1)
 _BETWEEN = (
@@ -126,6 +127,10 @@ class LedgerAudit:
     disagreements: list[Disagreement]
 
 
+class OtherInputError(PermanentError):
+    """The control store has lost the decision of an epoch that a replica has read."""
+
+
 class Ledger:
     """The ledger of all streams."""
 
@@ -156,10 +161,11 @@ class Ledger:
             where=ledger_copies.c.digest == sa.bindparam("first_digest"),
         )
 
-    def commit(self, entry: LedgerEntry, *, history: int = 0) -> Committed:
+    def commit(self, entry: LedgerEntry, *, history: int = 0, read: str | None = None) -> Committed:
         """Enter an epoch's output; the first entry stands, and the result says whether this one agrees.
 
-        `history` is that of the replica; `PermanentError` if it has ended. A replica that computes an epoch
+        `history` is that of the replica; `PermanentError` if it has ended. `read` is the digest of the input that it
+        has read; `OtherInputError` if the epoch log has not this input by now. A replica that computes an epoch
         before a gap again, with less input, need not agree.
         """
         values = asdict(entry)
@@ -167,6 +173,8 @@ class Ledger:
         key = {"of_stream": entry.stream, "number": entry.epoch}
         with self._database.write() as connection:
             lock_for_addition(connection, entry.stream)
+            if read is not None:
+                _require_decided(connection, entry, read)
             connection.execute(self._enter, {**values, "of_history": history})
             entered = dict(connection.execute(_ENTERED, key).mappings().one())
             _require_current(entered.pop("current"), history, entry)
@@ -232,6 +240,17 @@ class Ledger:
             holes=[row["epoch"] for row in self._database.fetch(_HOLES, of)],
             uncommitted=[row["epoch"] for row in self._database.fetch(_UNCOMMITTED, of)],
             disagreements=list(disagreements.values()),
+        )
+
+
+def _require_decided(connection: sa.Connection, entry: LedgerEntry, read: str) -> None:
+    key = {"of_stream": entry.stream, "number": entry.epoch}
+    decided = connection.execute(_DECIDED, key).mappings().one_or_none()
+    if decided is None or digest_input(Epoch(**decided)) != read:
+        has = "does not have it any more" if decided is None else "has other input now"
+        raise OtherInputError(
+            f"epoch {entry.epoch}: {entry.replica} has read it, and the epoch log {has}",
+            hint="restore the stream to an epoch before it",
         )
 
 

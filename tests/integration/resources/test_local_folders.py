@@ -10,7 +10,7 @@ from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.resources.control_store.records import Slot
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.local_folders import require_local_folders
+from holdfast.resources.local_folders import require_home, require_one_host
 from tests.builders.projects import a_project, stream_yaml
 from tests.live.postgres import fresh_database
 
@@ -35,15 +35,16 @@ def a_host(
 
 
 def require(host: ProjectConfig, store: ControlStore) -> None:
-    require_local_folders(host, store, host.stream("clicks"))
+    require_one_host(host, store, host.stream("clicks"))
 
 
 def test_the_first_host_stays_the_only_one(tmp_path: Path, store: ControlStore) -> None:
     one, two = a_host(tmp_path / "one"), a_host(tmp_path / "two")
     require(one, store)
     require(one, store)
-    with pytest.raises(PermanentError, match="belongs to another host"):
-        require(two, store)
+    for refuse in (require_home, require_one_host):
+        with pytest.raises(PermanentError, match="belongs to another host"):
+            refuse(two, store, two.stream("clicks"))
 
 
 def test_folders_that_moved_with_their_id_are_the_same_host(

@@ -1,13 +1,16 @@
 """Nonsense is refused at its place in the file, in bounded time and memory."""
 
+import resource
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from holdfast.configs import references
 from holdfast.configs.project import check, list_warnings
 from tests.builders.projects import STREAM, a_project, stream_yaml
+from tests.waiting import wait_until
 
 RATE: dict[str, Any] = dict(STREAM["source"])  # type: ignore[call-overload]
 ABSURD_PATHS = ["gs://a/b", "s3a://bucket/b", "http://a/b", "S3://bucket/b", "a\0b"]
@@ -136,6 +139,43 @@ def test_a_module_that_ends_or_hangs_is_a_problem_at_its_place(
     assert "SystemExit" in found[0][2]
     assert "ends the process on import (exit code 0)" in found[1][2]
     assert "is not imported within 3 s" in found[3][2]
+
+
+def test_a_module_that_floods_leaves_a_process_or_takes_all_memory_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that a module leaves behind holds its output open: a check that reads it waits for ever."""
+    monkeypatch.setattr(references, "IMPORT_SECONDS", 5.0)
+    root = a_project(
+        tmp_path,
+        a=stream_yaml(name="a", app="floods:build"),
+        b=stream_yaml(name="b", app="leaves:build"),
+        c=stream_yaml(name="c", app="takes:build"),
+    )
+    pid_file = tmp_path / "left.pid"
+    (root / "floods.py").write_text("while True:\n    print('x' * 65536)\n")
+    (root / "leaves.py").write_text(
+        "import pathlib, subprocess, time\n"
+        "left = subprocess.Popen(['sleep', '600'])\n"
+        f"pathlib.Path({str(pid_file)!r}).write_text(str(left.pid))\n"
+        "time.sleep(600)\n"
+    )
+    (root / "takes.py").write_text("taken = bytearray(1 << 45)\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = {problem.file[-6:]: problem.message for problem in check(root)}
+    grown_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert "is not imported within 5 s" in found["a.yaml"]
+    assert "is not imported within 5 s" in found["b.yaml"]
+    assert "MemoryError" in found["c.yaml"]
+    assert grown_kilobytes < 50_000
+    wait_until(lambda: not runs(int(pid_file.read_text())))
+
+
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_what_looks_like_a_mistake_is_a_warning(tmp_path: Path) -> None:

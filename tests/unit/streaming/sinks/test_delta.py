@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.delta import DeltaSink, _columns
 from holdfast.streaming.sinks.sender import Sender
@@ -203,7 +204,6 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
     sink.spec = sink.spec.model_copy(update={"restore_window_seconds": 2 * 86400.0})
     sink.prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
-    assert configuration.pop("holdfast.table")
     assert configuration == {
         "delta.checkpointInterval": "1000",
         "delta.logRetentionDuration": "interval 172800 seconds",
@@ -214,7 +214,6 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
 def test_a_table_without_a_restore_window_keeps_what_delta_keeps(project: World) -> None:
     project.sink("a").prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
-    assert configuration.pop("holdfast.table")
     assert configuration == {"delta.checkpointInterval": "1000"}
 
 
@@ -251,13 +250,44 @@ def test_an_epoch_that_was_decided_anew_after_it_was_committed_stops_the_stream(
     assert project.store.ledger.get(NAME, 0) is None
 
 
+def test_an_epoch_that_was_read_before_its_decision_was_lost_is_not_committed(
+    project: World,
+) -> None:
+    old = project.store.epochs.propose(a_proposal(0))
+    primary = project.sender("a")
+    with project.store._database.write() as connection:  # the control store loses its last commit
+        connection.exec_driver_sql("DELETE FROM epochs")
+    project.store.epochs.propose(a_proposal(0, proposer="r2"))
+    with pytest.raises(PermanentError, match="has read it, and the epoch log"):
+        primary(Rows([1]), 0, read=digest_input(old))
+    assert project.output() == []
+    assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["input_differs"]
+
+
+@pytest.mark.parametrize("decided_again", [True, False])
+def test_the_ledger_refuses_an_epoch_whose_decision_was_lost_during_its_commit(
+    project: World,
+    decided_again: bool,  # noqa: FBT001 (pytest names it)
+) -> None:
+    old = project.store.epochs.propose(a_proposal(0))
+    sink = project.sink("a")
+    with project.store._database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM epochs")
+    if decided_again:
+        project.store.epochs.propose(a_proposal(0, proposer="r2"))
+    with pytest.raises(PermanentError, match="has read it, and the epoch log"):
+        sink.ledger.write(0, rows=1, digest="d", read=digest_input(old))
+    assert project.store.ledger.get(NAME, 0) is None
+    assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["input_differs"]
+
+
 def test_the_table_of_a_stream_is_recorded_when_it_is_created(project: World) -> None:
     project.sender("a", sending=False)(Rows([0]), 0)
     recorded = project.store.outputs.get(NAME)
     table = DeltaTable(str(project.folder / "table"))
     assert recorded is not None
     assert recorded.path == str(project.folder / "table")
-    assert recorded.table_id == table.metadata().configuration["holdfast.table"]
+    assert recorded.table_id == table.metadata().name
 
 
 def test_a_stream_does_not_continue_in_another_table(project: World) -> None:

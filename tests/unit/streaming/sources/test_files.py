@@ -105,6 +105,16 @@ def test_a_clock_that_is_set_back_does_not_stop_the_listing(tmp_path: Path) -> N
     assert folder.take(10, now=NOW - 3600) == ["a.jsonl"]
 
 
+def test_files_from_before_the_clock_was_set_back_are_read_once_they_settle(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, settle=2)
+    folder.add("a.jsonl", '{"id": 1}\n', changed_at=NOW)
+    assert folder.take(10, now=NOW - 3600) == []
+    assert folder.take(10, now=NOW - 3599) == []
+    folder.add("a.jsonl", '{"id": 10}\n', changed_at=NOW)
+    assert folder.take(10, now=NOW - 3597.5) == []
+    assert folder.take(10, now=NOW - 3595) == ["a.jsonl"]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
 def test_each_format_is_read_in_the_declared_columns(tmp_path: Path, kind: str) -> None:
     table = pa.table({"word": ["x", None], "id": pa.array([1, 2], pa.int32()), "more": [0.5, 1.5]})
