@@ -9,6 +9,7 @@ from holdfast.assets.keys import stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.health import HealthVerdict
+from holdfast.ft_policies.tiers import Mode
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
@@ -39,7 +40,7 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
         metadata={
             "app": declared.app,
             "source": declared.source.kind,
-            "tier": declared.tier.value,
+            "tier": "automatic" if declared.controller.mode is Mode.AUTO else declared.tier.value,
             "recovery_time_seconds": objective.recovery_time,
             "guarantee": objective.guarantee.value,
         },

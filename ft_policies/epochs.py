@@ -1,7 +1,7 @@
 """When to close the next epoch: the pace of a stream."""
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from typing import TypeAlias
 
 
@@ -50,6 +50,19 @@ class Pace:
         if self.seconds is None and since_last_seconds >= self.silence_seconds:
             return Close(waiting_rows, f"not full after {since_last_seconds:.1f} s")
         return Wait(f"{waiting_rows} rows wait")
+
+
+def skip_before(
+    *, now: float, since_last_seconds: float | None, takes_over: bool, recovery_seconds: float
+) -> float | None:
+    """The time before which input is skipped, where the guarantee is `gap`; `None` if none is.
+
+    A replica that takes over later than the objective allows does not work off the outage: it begins with input
+    that is as old as the objective. A stream that is slow, or a clock that was set back, loses nothing.
+    """
+    if not takes_over or since_last_seconds is None or not isfinite(since_last_seconds):
+        return None
+    return now - recovery_seconds if since_last_seconds > recovery_seconds else None
 
 
 def since_last_epoch(*, age_seconds: float, seen_seconds: float) -> float:

@@ -9,9 +9,11 @@ from typer.testing import CliRunner, Result
 from holdfast.orchestration.cli.main import app
 
 
-def run_holdfast(root: Path, *arguments: str) -> Result:
-    """Run a command on a project."""
-    return CliRunner(env={"COLUMNS": "140"}).invoke(app, ["--project", str(root), *arguments])
+def run_holdfast(root: Path, *arguments: str, columns: int = 140) -> Result:
+    """Run a command on a project, on a screen of this width."""
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(
+        app, ["--project", str(root), *arguments]
+    )
 
 
 def holdfast_json(root: Path, *arguments: str, code: int = 0) -> Any:

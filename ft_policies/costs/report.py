@@ -6,7 +6,6 @@ be added up.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +36,7 @@ class StreamDay:
     since: float
     until: float
     spans: Sequence[TierSpan]
+    switches: int
     costs: TierCosts
     objective_seconds: float
     recoveries: Sequence[float]
@@ -127,7 +127,7 @@ def cost_row(day: StreamDay) -> CostRow:
         started_hours=prices.started_hours,
         objective_seconds=day.objective_seconds,
         tier_seconds=tier_seconds,
-        switches=_switches(inside),
+        switches=day.switches,
         money=_sum(hours, running) + instance_hours * prices.instance_hour,
         money_if_active=_sum(_all_in(hours, Tier.ACTIVE_REPLICATION), running)
         + _billed_hours(day, day.spans) * prices.instance_hour,
@@ -160,14 +160,6 @@ def add_up_rows(rows: Sequence[CostRow]) -> CostRow:
 
 def _clip(span: TierSpan, day: StreamDay) -> TierSpan:
     return replace(span, from_at=max(span.from_at, day.since), to_at=min(span.to_at, day.until))
-
-
-def _switches(spans: Sequence[TierSpan]) -> int:
-    """How often the tier changed while the stream ran."""
-    return sum(
-        before.tier is not after.tier and before.to_at == after.from_at
-        for before, after in pairwise(spans)
-    )
 
 
 def _billed_hours(day: StreamDay, spans: Sequence[TierSpan]) -> float:

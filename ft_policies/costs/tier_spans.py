@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from holdfast.ft_policies.tiers import Tier
+from holdfast.ft_policies.tiers import SECONDARY, Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +36,55 @@ def tier_spans(
     from_at: float,
     to_at: float,
 ) -> list[TierSpan]:
-    """The tiers of a stream between two points in time, while any of its replicas lived.
+    """The tiers that the replicas of a stream had between two points in time: what lived counts, not what was wanted.
 
-    `requests` are in the order of time. While a change is under way, the stronger of its two tiers
-    counts, because its replicas already run, or still run.
+    `requests` are in the order of time, and `lives` are those of all replicas. One replica is passive replication,
+    whatever was requested; two are the tier that was reached last, and at least a deployed secondary.
     """
-    periods = merge_periods((max(start, from_at), min(end, to_at)) for start, end in lives)
-    return [
-        TierSpan(tier=tier, from_at=max(began, start), to_at=min(ended, end))
-        for start, end in periods
-        for tier, began, ended in _in_effect(requests, to_at)
-        if max(began, start) < min(ended, end)
+    if not requests:
+        return []
+    from_at = max(from_at, requests[0].at)
+    clipped = [(max(start, from_at), min(end, to_at)) for start, end in lives]
+    in_effect = list(_in_effect(requests, to_at))
+    spans: list[TierSpan] = []
+    for start, end, count in _count_lives(clipped):
+        for tier, began, ended in in_effect:
+            if max(began, start) < min(ended, end):
+                lived = _with_secondary(tier) if count > 1 else Tier.PASSIVE_REPLICATION
+                _append(spans, lived, max(began, start), min(ended, end))
+    return spans
+
+
+def count_switches(requests: Sequence[TierRequest], *, since: float, until: float) -> int:
+    """How often another tier was reached between two points in time."""
+    reached = [
+        request for request, next_at in _with_next(requests, until) if _is_reached(request, next_at)
     ]
+    return sum(
+        before.tier is not after.tier and since <= (after.reached_at or 0.0) < until
+        for before, after in pairwise(reached)
+    )
+
+
+def _count_lives(lives: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float, int]]:
+    """Periods with the number of replicas that lived, without those in which none did."""
+    lives = [(start, end) for start, end in lives if start < end]
+    edges = sorted({edge for life in lives for edge in life})
+    for start, end in pairwise(edges):
+        count = sum(began <= start and end <= ended for began, ended in lives)
+        if count:
+            yield start, end, count
+
+
+def _with_secondary(tier: Tier) -> Tier:
+    return tier if SECONDARY[tier].deploy else Tier.DEPLOYED
+
+
+def _append(spans: list[TierSpan], tier: Tier, from_at: float, to_at: float) -> None:
+    """Add a span, or make the last one longer."""
+    if spans and spans[-1].tier is tier and spans[-1].to_at == from_at:
+        from_at = spans.pop().from_at
+    spans.append(TierSpan(tier=tier, from_at=from_at, to_at=to_at))
 
 
 def merge_periods(periods: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -64,24 +101,18 @@ def merge_periods(periods: Iterable[tuple[float, float]]) -> list[tuple[float, f
 def _in_effect(
     requests: Sequence[TierRequest], to_at: float
 ) -> Iterator[tuple[Tier, float, float]]:
-    starts = list(_effective(requests, to_at))
+    """When each tier was the last that was reached; a request that was superseded before never was."""
+    starts = [(Tier.PASSIVE_REPLICATION, requests[0].at)]
+    for request, next_at in _with_next(requests, to_at):
+        if request.reached_at is not None and _is_reached(request, next_at):
+            starts.append((request.tier, request.reached_at))
     ends = [*(at for _, at in starts[1:]), to_at]
-    for (tier, began), ended in zip(starts, ends, strict=False):
+    for (tier, began), ended in zip(starts, ends, strict=True):
         yield tier, began, ended
 
 
-def _effective(requests: Sequence[TierRequest], to_at: float) -> Iterator[tuple[Tier, float]]:
-    """When each tier took effect; a request that was superseded before it was reached never did."""
-    before: Tier | None = None
-    for request, next_at in _with_next(requests, to_at):
-        if before is None or request.tier.strength >= before.strength:
-            began = request.at
-        elif request.reached_at is not None and request.reached_at <= next_at:
-            began = request.reached_at
-        else:
-            continue
-        before = request.tier
-        yield request.tier, began
+def _is_reached(request: TierRequest, next_at: float) -> bool:
+    return request.reached_at is not None and request.reached_at <= next_at
 
 
 def _with_next(

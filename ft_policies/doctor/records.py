@@ -86,8 +86,12 @@ def skip_findings(examined: ExaminedStream) -> Iterator[Finding]:
             kind=FindingKind.INPUT_SKIPPED,
             severity=Severity.NOTE,
             where=f"gap {skipped.gap}, by {skipped.run}",
-            evidence=f"{skipped.rows} rows in {skipped.files} files; the output up to epoch "
-            f"{skipped.last_entered} contains them",
+            evidence=f"{skipped.rows} rows in {skipped.files} files; "
+            + (
+                f"the output up to epoch {skipped.last_entered} contains them"
+                if skipped.last_entered >= min(skipped.epochs)
+                else "no output contains them"
+            ),
             epochs=skipped.epochs,
         )
 

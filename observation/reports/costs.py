@@ -18,7 +18,7 @@ from holdfast.ft_policies.costs.prices import (
     weighted,
 )
 from holdfast.ft_policies.costs.report import CostRow, StreamDay, TierCosts, cost_row
-from holdfast.ft_policies.costs.tier_spans import TierRequest, TierSpan, tier_spans
+from holdfast.ft_policies.costs.tier_spans import TierRequest, TierSpan, count_switches, tier_spans
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.observation.measurements import NETWORK_SAMPLES, StreamMeasurements, measure
 from holdfast.observation.reports.files import read_report
@@ -93,13 +93,17 @@ def streams_measured_between(
 
 def read_tier_spans(store: ControlStore, stream: str, *, until: float) -> list[TierSpan]:
     """The tiers of a stream over time, since its first start."""
-    requests = [
-        TierRequest(tier=change.tier_to, at=change.at, reached_at=change.reached_at)
-        for change in store.tiers.history(stream, limit=CHANGES)
-    ]
+    requests = _requests(store, stream)
     replicas = store.replicas.of(stream, live=False)
     lives = [(row.registered_at, inf if row.ended_at is None else row.ended_at) for row in replicas]
     return tier_spans(requests, lives, from_at=0.0, to_at=until)
+
+
+def _requests(store: ControlStore, stream: str) -> list[TierRequest]:
+    return [
+        TierRequest(tier=change.tier_to, at=change.at, reached_at=change.reached_at)
+        for change in store.tiers.history(stream, limit=CHANGES)
+    ]
 
 
 def _seconds(spans: Sequence[TierSpan], since: float, until: float) -> float:
@@ -134,6 +138,9 @@ class _Days:
             since=self._since,
             until=self._until,
             spans=spans,
+            switches=count_switches(
+                _requests(self._project.store, declared.name), since=self._since, until=self._until
+            ),
             costs=self._costs(declared, measured, _seconds(spans, self._since, self._until)),
             objective_seconds=declared.objective.recovery_time,
             recoveries=[

@@ -236,9 +236,10 @@ class Epoch(EpochProposal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Lost input that is skipped: by epoch the names of `files`, with the rows that each had.
+    """Input that is skipped: by epoch the names of `files`, with the rows that each had.
 
-    `last_entered` is the last epoch of the ledger at that time: output up to there contains the lost input.
+    `last_entered` is the last epoch of the ledger at that time: output from `first_epoch` up to there contains the
+    input. Of input that was skipped as its epoch was decided, no output does.
     """
 
     stream: str

@@ -99,11 +99,21 @@ class FilesSource:
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Take whole files, at least one if any waits, up to about `rows` rows."""
         files = _first(self._waiting(now), rows) if rows else []
-        before = 0 if position is None else int(position["files"])
         return Taken(
-            end={"files": before + len(files)},
+            end={"files": _files_before(position) + len(files)},
             input={"files": [file.assigned() for file in files]},
             rows=sum(file.rows for file in files),
+        )
+
+    def skip(self, position: Json | None, *, before: float, now: float) -> Taken | None:
+        """Assign the files that were last changed before that time, each marked as skipped; their rows are counted."""
+        files = [file for file in self._waiting(now) if file.changed_ns < before * 1e9]
+        if not files:
+            return None
+        return Taken(
+            end={"files": _files_before(position) + len(files)},
+            input={"files": [{**file.assigned(), "skipped": True} for file in files]},
+            rows=0,
         )
 
     def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
@@ -323,6 +333,10 @@ class FilesSource:
 
     def _path(self, name: str) -> str:
         return str(PurePosixPath(self.root) / name)
+
+
+def _files_before(position: Json | None) -> int:
+    return 0 if position is None else int(position["files"])
 
 
 def _count_key(info: fs.FileInfo) -> tuple[str, int, int]:

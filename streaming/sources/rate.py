@@ -133,6 +133,14 @@ class RateSource:
             rows=rows,
         )
 
+    def skip(self, position: Json | None, *, before: float, now: float) -> Taken | None:
+        """Go on with the first row that the profile produces at that time or later."""
+        rows = self.waiting_rows(position, now=min(before, now))
+        if position is None or rows == 0:
+            return None
+        late = self.take({**position, "rows": position["rows"] + rows}, 0, now=now)
+        return Taken(end=late.end, input={**late.input, "skipped_rows": rows}, rows=0)
+
     def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
         """What the profile has produced by now, exactly; the first of it is dated by its number."""
         rows = self.waiting_rows(position, now=now)

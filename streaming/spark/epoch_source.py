@@ -20,8 +20,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from holdfast.ft_policies.epochs import Close, since_last_epoch
+from holdfast.ft_policies.epochs import Close, since_last_epoch, skip_before
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.tiers import Guarantee
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Sample
@@ -30,7 +31,7 @@ from holdfast.resources.retry import retry_transient
 from holdfast.streaming.gate import Gate
 from holdfast.streaming.inbox import Inbox
 from holdfast.streaming.sources.assigned import assigned_names
-from holdfast.streaming.sources.base import Source, Split
+from holdfast.streaming.sources.base import Source, Split, Taken
 from holdfast.streaming.sources.factory import columns, open_source
 from holdfast.streaming.sources.files import ListedFile
 from holdfast.streaming.sources.lag import measure_lag
@@ -188,15 +189,9 @@ class EpochReader(DataSourceStreamReader):
         name, now = self._spec.stream.name, self._store.now()
         last = self._before(number)
         position = None if last is None else last.end
-        pace = self._spec.stream.epoch.pace()
-        waiting = self._source.waiting_rows(position, now=now, enough=pace.rows)
-        decision = pace.decide(
-            waiting_rows=waiting,
-            since_last_seconds=self._since(last, now=now),
-        )
-        if not isinstance(decision, Close):
+        taken = self._skip(last, now=now) or self._take(last, now=now)
+        if taken is None:
             return None
-        taken = self._source.take(position, decision.rows, now=now)
         return self._store.epochs.propose(
             EpochProposal(
                 stream=name,
@@ -209,6 +204,30 @@ class EpochReader(DataSourceStreamReader):
                 proposer=self._spec.replica,
             )
         )
+
+    def _take(self, last: Epoch | None, *, now: float) -> Taken | None:
+        position = None if last is None else last.end
+        pace = self._spec.stream.epoch.pace()
+        decision = pace.decide(
+            waiting_rows=self._source.waiting_rows(position, now=now, enough=pace.rows),
+            since_last_seconds=self._since(last, now=now),
+        )
+        if not isinstance(decision, Close):
+            return None
+        return self._source.take(position, decision.rows, now=now)
+
+    def _skip(self, last: Epoch | None, *, now: float) -> Taken | None:
+        """The input that a stream with the guarantee `gap` leaves out after an outage."""
+        objective = self._spec.stream.objective
+        if last is None or objective.guarantee is not Guarantee.GAP:
+            return None
+        before = skip_before(
+            now=now,
+            since_last_seconds=self._since(last, now=now),
+            takes_over=last.proposer != self._spec.replica,
+            recovery_seconds=objective.recovery_time,
+        )
+        return None if before is None else self._source.skip(last.end, before=before, now=now)
 
     def _sample_lag(self, epoch: int) -> None:
         """Record every few seconds how far the stream is behind its input, if that can be read."""

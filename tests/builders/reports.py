@@ -135,6 +135,7 @@ def a_day(
                 TierSpan(tier=tier, from_at=start * _HOUR, to_at=end * _HOUR)
                 for tier, start, end in spans
             ],
+            switches=1,
             costs=TierCosts(
                 overhead=_OVERHEAD, units=_UNITS, prices=_prices(started_hours=started_hours)
             ),

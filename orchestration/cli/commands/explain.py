@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from holdfast.orchestration.cli import format as fmt
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from holdfast.resources.control_store.records import DecisionRow
 
 SHOWN_CHANGES = 10
+TABLE_WIDTH = 120
+INDENT = (0, 0, 0, 4)
 
 
 def register(app: typer.Typer) -> None:
@@ -39,18 +42,18 @@ def explain(ctx: typer.Context, *, stream: Stream, as_json: JsonOption = False) 
     if as_json:
         term.json({"decision": decision.to_json(), "history": [asdict(row) for row in history]})
     else:
-        term.out.print(decision_view(decision, history, now=now))
+        term.out.print(decision_view(decision, history, now=now, width=term.out.width))
 
 
 def decision_view(
-    decision: "Decision", history: "Sequence[DecisionRow]", *, now: float
+    decision: "Decision", history: "Sequence[DecisionRow]", *, now: float, width: int
 ) -> RenderableType:
     """The reason, its measurements, all tiers, and the last decisions."""
     lines: list[RenderableType] = [
         f"[bold]{escape(decision.stream)}[/bold]: {escape(decision.reason)}",
         f"[dim]{_measurements(decision)}[/dim]",
         "",
-        tier_table(decision),
+        tier_table(decision) if width >= TABLE_WIDTH else tier_list(decision),
         *(f"[dim]{line}[/dim]" for line in calibration_lines(decision)),
     ]
     if history:
@@ -91,6 +94,26 @@ def calibration_lines(decision: "Decision") -> list[str]:
         if option.calibration is not None:
             tiers.setdefault(option.calibration, []).append(option.tier.value)
     return [f"{worth}: {', '.join(of_tiers)}" for worth, of_tiers in tiers.items()]
+
+
+def tier_list(decision: "Decision") -> RenderableType:
+    """The same for a narrow screen: steps and reason below each tier."""
+    lines: list[RenderableType] = []
+    for option in decision.tiers:
+        heading = Table.grid(padding=(0, 2, 0, 0))
+        heading.add_row(
+            _tier_cell(option, decision),
+            fmt.predicted(option.seconds),
+            f"{fmt.money(option.money_per_hour)} {decision.currency}/h",
+        )
+        steps = " + ".join(
+            f"{step.replace('_', ' ')} {fmt.predicted(seconds)}"
+            for step, seconds in option.steps.items()
+        )
+        lines += [heading, *([Padding(f"[dim]{steps}[/dim]", INDENT)] if steps else [])]
+        if option.rejected:
+            lines.append(Padding(escape(option.rejected), INDENT))
+    return Group(*lines)
 
 
 def decision_table(decisions: "Sequence[DecisionRow]", *, now: float) -> Table:

@@ -56,6 +56,8 @@ def _remarks(facts: "StreamFacts") -> list[str]:
         state = f"restore to epoch {facts.last_restore.epoch} is unfinished"
         hint = f"run `holdfast restore {escape(facts.stream)}` to finish it"
         remarks.append(f"{name} [yellow]{state}: {hint}[/yellow]")
+    if facts.skipped_rows:
+        remarks.append(f"{name} {fmt.plural(facts.skipped_rows, 'row')} of input skipped so far")
     if facts.not_rolled_out:
         changed = f"declared and not rolled out: {', '.join(facts.not_rolled_out)}"
         remarks.append(f"{name} {changed}; run `holdfast migrate {escape(facts.stream)}`")

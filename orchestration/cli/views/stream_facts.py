@@ -103,6 +103,8 @@ class StreamFacts:
     lag_epochs: int
     lag_rows: int | None
     lag_seconds: float | None
+    skipped_rows: int
+    """Input that was left out, as the guarantee or a repair allowed."""
     rate_rows_per_second: float | None
     state_rows: int | None
     state_bytes: int | None
@@ -141,6 +143,7 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
         lag_rows=None if lag is None else lag.rows,
         lag_seconds=None if lag is None else lag.seconds,
+        skipped_rows=sum(gap.rows for gap in project.store.gaps.of(name)),
         rate_rows_per_second=_rate(project, status),
         state_rows=_as_int(samples.get(SampleName.STATE_ROWS)),
         state_bytes=_as_int(samples.get(SampleName.STATE_BYTES)),

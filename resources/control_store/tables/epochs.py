@@ -2,20 +2,21 @@
 
 The primary key (stream, epoch) is the whole consensus: the loser of a race reads the winner's row.
 
-A gap is input that is lost for good and skipped, so that a stream can continue. Each lost row is counted: the
-files are marked in the epoch log as skipped, and the row counts of their epochs are reduced. The epochs
-that were in the ledger by then keep their output; a replica that computes them again has less input,
-so its digests are not compared.
+A gap is input that is skipped, so that a stream can continue: it is lost for good, or the guarantee `gap` allows to
+leave it out after an outage. Each skipped row is counted, and the files are marked in the epoch log as skipped. For
+lost input the row counts of its epochs are reduced. The epochs that were in the ledger by then keep their output; a
+replica that computes them again has less input, so its digests are not compared.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.records import Epoch, EpochProposal, Gap
+from holdfast.resources.control_store.records import Epoch, EpochProposal, Gap, RowsByFile
 from holdfast.resources.control_store.schema import epochs, gaps, ledger
 from holdfast.resources.control_store.tables.epoch_files import assign_files, files_of
 from holdfast.resources.control_store.tables.retention import first_kept_epoch
@@ -35,6 +36,14 @@ _ROWS_BETWEEN = sa.select(sa.func.coalesce(sa.func.sum(epochs.c.rows), 0).label(
 )
 
 _FIRST_KEPT = sa.select(first_kept_epoch(sa.bindparam("of_stream", type_=sa.Text)).label("first"))
+
+
+def skipped_rows(taken: Mapping[str, Any]) -> RowsByFile:
+    """The rows that a proposed input skips, by the names of their files; a source without files has no names."""
+    files = {
+        file["name"]: int(file["rows"]) for file in taken.get("files", ()) if file.get("skipped")
+    }
+    return files or ({"": int(taken["skipped_rows"])} if taken.get("skipped_rows") else {})
 
 
 class Epochs:
@@ -78,13 +87,16 @@ class Epochs:
         )
 
     def _decide(self, proposal: EpochProposal) -> Epoch | None:
-        if not proposal.input.get("files"):
+        skipped = skipped_rows(proposal.input)
+        if not (skipped or proposal.input.get("files")):
             return self._database.change(Epoch, self._propose, asdict(proposal))
         with self._database.write() as connection:
             row = connection.execute(self._propose, asdict(proposal)).mappings().first()
             decided = None if row is None else Epoch(**row)
             if decided is not None:
                 assign_files(self._database, connection, files_of(decided))
+                if skipped:
+                    _insert_gap(connection, decided, skipped)
         return decided
 
     def get(self, stream: str, epoch: int) -> Epoch | None:
@@ -176,7 +188,7 @@ class Gaps:
                 return 0
             gap = Gap(
                 stream=stream,
-                gap=max((gap.gap for gap in _gaps(connection, stream)), default=0) + 1,
+                gap=_next_gap(connection, stream),
                 first_epoch=min(files),
                 last_entered=_last_entered(connection, stream),
                 files=files,
@@ -222,6 +234,23 @@ def _gaps(connection: sa.Connection, stream: str) -> list[Gap]:
 
 def _last_entered(connection: sa.Connection, stream: str) -> int:
     return int(connection.execute(_LAST_ENTERED, {"of_stream": stream}).scalar_one())
+
+
+def _next_gap(connection: sa.Connection, stream: str) -> int:
+    return max((gap.gap for gap in _gaps(connection, stream)), default=0) + 1
+
+
+def _insert_gap(connection: sa.Connection, epoch: Epoch, skipped: RowsByFile) -> None:
+    """Count input that an epoch skips when it is decided; no output contains it."""
+    gap = Gap(
+        stream=epoch.stream,
+        gap=_next_gap(connection, epoch.stream),
+        first_epoch=epoch.epoch,
+        last_entered=epoch.epoch - 1,
+        files={epoch.epoch: skipped},
+        run=epoch.proposer,
+    )
+    _insert(connection, gap)
 
 
 def _insert(connection: sa.Connection, gap: Gap) -> None:

@@ -48,6 +48,19 @@ class TestEpochs:
         with pytest.raises(PermanentError, match="the epoch before it is not in the epoch log"):
             store.epochs.propose(a_proposal(epoch))
 
+    def test_rows_that_an_epoch_skips_are_a_gap_that_excuses_no_output(
+        self, store: ControlStore
+    ) -> None:
+        decide(store, 2)
+        files = [{"name": "a", "rows": 7, "skipped": True}, {"name": "b", "rows": 5}]
+        proposal = replace(a_proposal(2, proposer="late"), input={"files": files})
+        store.epochs.propose(proposal)
+        store.epochs.propose(proposal)
+        store.epochs.propose(replace(a_proposal(3), input={"first": 9, "skipped_rows": 4}))
+        named, numbered = store.gaps.of("words")
+        assert (named.files, named.run, named.excuses(2)) == ({2: {"a": 7}}, "late", False)
+        assert (numbered.first_epoch, numbered.rows) == (3, 4)
+
     def test_last_and_between_read_one_stream(self, store: ControlStore) -> None:
         assert store.epochs.last("words") is None
         decide(store, 12)

@@ -27,6 +27,7 @@ from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
 from holdfast.streaming.spec import ReplicaSpec
 from tests.live.apps import WRITES
 from tests.live.spark_queries import NAME, RATE, QueryProject, checkpoint_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -78,6 +79,41 @@ def test_an_epoch_in_which_nothing_arrived_is_empty_and_counts(project: QueryPro
     assert sum(rows) == 2000
     assert rows[-1] == 0
     assert [entry.epoch for entry in project.ledger()][:5] == [0, 1, 2, 3, 4]
+
+
+def test_with_the_guarantee_gap_a_late_replica_skips_the_outage_and_counts_its_rows(
+    project: QueryProject,
+) -> None:
+    declared = {
+        "source": {
+            **RATE,
+            "profile": {"kind": "constant", "rows_per_second": 500},
+            "limit_rows": None,
+        },
+        "objective": {"recovery_time": 1, "guarantee": "gap"},
+    }
+    project.run(project.spec("one", **declared), through_epoch=3)
+    last = project.store.epochs.last(NAME)
+    assert last is not None
+    wait_until(lambda: project.store.now() > last.decided_at + 1.5)
+    spec = project.spec("two", **declared)
+    project.run(spec, through_epoch=last.epoch + 3)
+
+    late, *later = project.store.epochs.between(NAME, last.epoch + 1, last.epoch + 3)
+    skipped = late.input["skipped_rows"]
+    assert (late.proposer, late.rows, late.end["rows"]) == ("two", 0, last.end["rows"] + skipped)
+    assert skipped >= 200
+    assert sum(epoch.rows for epoch in later) > 0
+    assert not any("skipped_rows" in epoch.input for epoch in later)
+    (gap,) = project.store.gaps.of(NAME)
+    assert (gap.first_epoch, gap.rows, gap.run) == (late.epoch, skipped, "two")
+    offsets = project.output(spec)["offset"]
+    through = later[-1].end["rows"]
+    expected = {*range(last.end["rows"]), *range(late.end["rows"], through)}
+    assert offsets.is_unique
+    assert expected <= set(offsets)
+    assert not set(offsets) & set(range(last.end["rows"], late.end["rows"]))
+    assert project.store.ledger.audit(NAME).holes == []
 
 
 def test_output_that_differs_from_the_first_replicas_raises_an_incident(

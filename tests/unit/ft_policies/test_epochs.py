@@ -1,8 +1,10 @@
 """When an epoch closes."""
 
+from math import inf
+
 import pytest
 
-from holdfast.ft_policies.epochs import Close, Pace, Wait, since_last_epoch
+from holdfast.ft_policies.epochs import Close, Pace, Wait, since_last_epoch, skip_before
 
 PACE = Pace(seconds=1.0, rows=100, silence_seconds=5.0)
 
@@ -48,3 +50,22 @@ def test_a_clock_that_is_set_back_a_little_does_not_slow_the_pace_down() -> None
 
 def test_a_proposer_that_has_just_started_counts_the_age_of_the_last_epoch() -> None:
     assert since_last_epoch(age_seconds=4.0, seen_seconds=0.1) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("since", "takes_over", "expected"),
+    [
+        (61.0, True, 940.0),
+        (60.0, True, None),  # back in time: nothing is skipped
+        (61.0, False, None),  # it was slow, and is the same replica
+        (None, True, None),  # the first epoch
+        (inf, True, None),  # the clock was set back
+    ],
+)
+def test_a_replica_that_is_later_than_the_objective_skips_what_is_older(
+    since: float | None, expected: float | None, *, takes_over: bool
+) -> None:
+    before = skip_before(
+        now=1_000.0, since_last_seconds=since, takes_over=takes_over, recovery_seconds=60.0
+    )
+    assert before == expected

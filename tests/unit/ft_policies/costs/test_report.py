@@ -19,7 +19,6 @@ def test_a_day_in_three_tiers_is_the_sum_of_its_hours() -> None:
     row = a_day((ACTIVE, 0, 2), (HOT, 2, 10), (PASSIVE, 10, 24))
     assert row.tier_seconds[HOT] == 8 * HOUR
     assert (row.share(ACTIVE), row.ran_seconds) == (pytest.approx(2 / 24), 24 * HOUR)
-    assert row.switches == 2
     snapshots = 0.1 * HOUR * 0.01 / 1000
     assert row.money == pytest.approx(2 * (1 + 0.4) + 8 * (1 + 0.6) + 14 * 0.1 + 24 * snapshots)
     assert row.money_if_active == pytest.approx(24 * (1 + 0.4 + snapshots))
@@ -62,10 +61,6 @@ def test_started_hours_are_billed_whole_and_on_the_day_that_they_start() -> None
     first = a_day(*over_midnight, started_hours=True)
     second = a_day(*over_midnight, started_hours=True, hours=(24.0, 48.0))
     assert (first.instance_hours, second.instance_hours) == (1.0, 1.0)
-
-
-def test_a_restart_is_not_a_switch() -> None:
-    assert a_day((HOT, 0, 2), (PASSIVE, 3, 4)).switches == 0
 
 
 def test_days_add_up() -> None:

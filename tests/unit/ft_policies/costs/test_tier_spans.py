@@ -5,11 +5,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.costs.tier_spans import TierRequest, tier_spans
+from holdfast.ft_policies.costs.tier_spans import TierRequest, count_switches, tier_spans
 from holdfast.ft_policies.tiers import Tier
 
-PASSIVE, COLD, ACTIVE = (
+ONE = ((0.0, 100.0),)
+TWO = ((0.0, 100.0), (0.0, 100.0))
+PASSIVE, DEPLOYED, COLD, ACTIVE = (
     Tier.PASSIVE_REPLICATION,
+    Tier.DEPLOYED,
     Tier.PASSIVE_STANDBY_COLD,
     Tier.ACTIVE_REPLICATION,
 )
@@ -20,45 +23,81 @@ def asked(tier: Tier, at: float, reached_at: float | None = None) -> TierRequest
 
 
 def spans(
-    *changes: TierRequest, lives: tuple[tuple[float, float], ...] = ((0.0, 100.0),)
+    *changes: TierRequest, lives: tuple[tuple[float, float], ...] = TWO
 ) -> list[tuple[Tier, float, float]]:
     found = tier_spans(changes, lives, from_at=0.0, to_at=100.0)
     return [(one.tier, one.from_at, one.to_at) for one in found]
 
 
 def test_one_tier_all_the_time() -> None:
-    assert spans(asked(PASSIVE, -5.0, 0.0)) == [(PASSIVE, 0.0, 100.0)]
+    assert spans(asked(PASSIVE, -5.0, 0.0), lives=ONE) == [(PASSIVE, 0.0, 100.0)]
+    assert spans(asked(ACTIVE, -5.0, -1.0)) == [(ACTIVE, 0.0, 100.0)]
 
 
-def test_a_step_up_counts_from_when_it_was_asked_for() -> None:
-    found = spans(asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 10.0, 30.0))
-    assert found == [(PASSIVE, 0.0, 10.0), (ACTIVE, 10.0, 100.0)]
+def test_a_step_up_counts_from_when_it_was_reached_and_before_as_what_is_there() -> None:
+    found = spans(asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 10.0, 30.0), lives=((0, 100), (15, 100)))
+    assert found == [(PASSIVE, 0.0, 15.0), (DEPLOYED, 15.0, 30.0), (ACTIVE, 30.0, 100.0)]
+
+
+def test_a_step_up_that_was_only_wanted_costs_nothing() -> None:
+    """T11: the tier was wanted for six minutes of twelve, and a second driver lived for two and a half."""
+    lives = ((0.0, 720.0), (400.0, 550.0))
+    found = tier_spans(
+        [asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 360.0)], lives, from_at=0, to_at=720
+    )
+    assert [(span.tier, span.seconds) for span in found] == [
+        (PASSIVE, 400.0), (DEPLOYED, 150.0), (PASSIVE, 170.0)
+    ]  # fmt: skip
+
+
+def test_a_tier_without_its_secondary_is_passive_replication() -> None:
+    found = spans(asked(ACTIVE, 0.0, 5.0), lives=((0.0, 100.0), (0.0, 40.0), (60.0, 100.0)))
+    assert found == [
+        (DEPLOYED, 0.0, 5.0),
+        (ACTIVE, 5.0, 40.0),
+        (PASSIVE, 40.0, 60.0),
+        (ACTIVE, 60.0, 100.0),
+    ]
 
 
 def test_a_step_down_counts_from_when_it_was_reached() -> None:
-    found = spans(asked(ACTIVE, 0.0, 5.0), asked(PASSIVE, 10.0, 30.0))
-    assert found == [(ACTIVE, 0.0, 30.0), (PASSIVE, 30.0, 100.0)]
+    found = spans(asked(ACTIVE, 0.0, 0.0), asked(COLD, 10.0, 30.0))
+    assert found == [(ACTIVE, 0.0, 30.0), (COLD, 30.0, 100.0)]
 
 
 def test_a_step_down_under_way_costs_what_is_still_there() -> None:
-    assert spans(asked(ACTIVE, 0.0, 5.0), asked(PASSIVE, 10.0)) == [(ACTIVE, 0.0, 100.0)]
+    assert spans(asked(ACTIVE, 0.0, 0.0), asked(PASSIVE, 10.0)) == [(ACTIVE, 0.0, 100.0)]
 
 
 def test_a_step_down_that_was_overtaken_never_happened() -> None:
-    found = spans(asked(ACTIVE, 0.0, 5.0), asked(PASSIVE, 10.0), asked(COLD, 20.0, 40.0))
+    found = spans(asked(ACTIVE, 0.0, 0.0), asked(PASSIVE, 10.0), asked(COLD, 20.0, 40.0))
     assert found == [(ACTIVE, 0.0, 40.0), (COLD, 40.0, 100.0)]
 
 
+def test_a_secondary_that_outlives_its_tier_still_costs() -> None:
+    found = spans(asked(ACTIVE, 0.0, 0.0), asked(PASSIVE, 10.0, 30.0), lives=((0, 100), (0, 50)))
+    assert found == [(ACTIVE, 0.0, 30.0), (DEPLOYED, 30.0, 50.0), (PASSIVE, 50.0, 100.0)]
+
+
 def test_a_stopped_stream_has_no_spans() -> None:
-    assert spans(asked(PASSIVE, 0.0)) == [(PASSIVE, 0.0, 100.0)]
+    assert spans(asked(PASSIVE, 0.0), lives=ONE) == [(PASSIVE, 0.0, 100.0)]
     assert spans(asked(PASSIVE, 0.0), lives=()) == []
-    assert spans(lives=((0.0, 100.0),)) == []
+    assert spans() == []
 
 
-def test_replicas_side_by_side_are_one_running_stream() -> None:
-    lives = ((70.0, 200.0), (-10.0, 30.0), (20.0, 40.0))
+def test_one_replica_after_the_other_is_one_running_stream() -> None:
+    lives = ((70.0, 200.0), (-10.0, 30.0), (30.0, 40.0))
     found = spans(asked(PASSIVE, -20.0), lives=lives)
     assert found == [(PASSIVE, 0.0, 40.0), (PASSIVE, 70.0, 100.0)]
+
+
+def test_switches_are_counted_when_they_are_reached() -> None:
+    requests = [
+        asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 10.0, 30.0), asked(PASSIVE, 40.0), asked(COLD, 50.0, 60.0)
+    ]  # fmt: skip
+    assert count_switches(requests, since=0.0, until=100.0) == 2
+    assert count_switches(requests, since=30.0, until=60.0) == 1
+    assert count_switches([], since=0.0, until=100.0) == 0
 
 
 @given(

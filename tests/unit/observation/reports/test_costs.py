@@ -22,7 +22,7 @@ from holdfast.resources.control_store.schema import replicas, tier_changes
 from holdfast.resources.project import Project
 from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.reports import a_cost_row
-from tests.builders.streams import CLICKS, a_primary, a_wanted_stream
+from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream
 from tests.fakes.projects import simulated_projects
 
 GB = 2.0**30
@@ -78,6 +78,11 @@ def test_the_tier_and_what_the_primary_used_make_the_cost(project: Project) -> N
     measured(project, at=now - 100 * 86_400.0, cpu_cores=50.0)
     wait_for_the_clock(project.store)
     project.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
+    wait_for_the_clock(project.store)
+    (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
+    assert row.tier_seconds[Tier.ACTIVE_REPLICATION] == row.instance_hours == row.switches == 0
+    project.store.tiers.record_reached(CLICKS, tier=Tier.ACTIVE_REPLICATION)
+    a_secondary(project, "r2")
     wait_for_the_clock(project.store)
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     hours = row.ran_seconds / 3600.0

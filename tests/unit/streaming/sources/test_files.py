@@ -10,6 +10,7 @@ from pyarrow import csv, fs, parquet
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.control_store.tables.epochs import skipped_rows
 from holdfast.streaming.sources.base import Backlog
 from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource, ListedFile
 
@@ -273,3 +274,21 @@ def test_a_backlog_without_an_epoch_to_compare_with_has_an_unknown_number_of_row
     folder.lines("a.jsonl", 1, 2)
     assert folder.source.backlog(None, [], now=NOW + 10) == Backlog(rows=None, oldest_at=LONG_AGO)
     assert folder.source.arrived_at({"files": []}, {"files": 0}) is None
+
+
+def test_files_from_before_a_time_are_skipped_once_and_their_rows_counted(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1, 2)
+    folder.lines("b.jsonl", 3)
+    recent = folder.lines("c.jsonl", 4)
+    os.utime(recent, (NOW - 30, NOW - 30))
+
+    skipped = folder.source.skip({"files": 7}, before=NOW - 60, now=NOW)
+
+    assert skipped is not None
+    assert (skipped.rows, skipped.end) == (0, {"files": 9})
+    assert skipped_rows(skipped.input) == {"a.jsonl": 2, "b.jsonl": 1}
+    assert folder.source.splits(skipped.input) == []
+    folder.assigned.update(skipped_rows(skipped.input))
+    assert folder.source.skip(skipped.end, before=NOW - 60, now=NOW) is None
+    assert folder.take(10) == ["c.jsonl"]

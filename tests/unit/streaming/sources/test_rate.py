@@ -15,6 +15,7 @@ from holdfast.configs.sources import (
     SpikesProfile,
     StepProfile,
 )
+from holdfast.streaming.sources.base import Backlog
 from holdfast.streaming.sources.rate import RateSource, curve
 
 CONSTANT = ConstantProfile(rows_per_second=100)
@@ -101,3 +102,24 @@ def test_another_seed_makes_other_rows() -> None:
     other = RateSource(source.declared.model_copy(update={"seed": 8}))
     taken = dict(source.take(None, 100, now=0.0).input)
     assert not rows_of(source, taken).equals(rows_of(other, taken))
+
+
+def test_a_backlog_counts_and_dates_what_the_profile_has_produced() -> None:
+    source, position = a_source(limit_rows=2_000), {"origin": 1_000.0, "rows": 500}
+    assert source.backlog(position, [], now=1_012.0) == Backlog(rows=700, oldest_at=1_005.0)
+    assert source.backlog(position, [], now=2_000.0) == Backlog(rows=1_500, oldest_at=1_005.0)
+    assert source.backlog(position, [], now=1_005.0) == Backlog(rows=0, oldest_at=None)
+    assert source.backlog(None, [], now=1_005.0) == Backlog(rows=0, oldest_at=None)
+    taken = source.take(position, 100, now=1_012.0)
+    assert source.arrived_at(taken.input, taken.end) == 1_005.0
+
+
+def test_rows_from_before_a_time_are_skipped() -> None:
+    source, position = a_source(), {"origin": 1_000.0, "rows": 500}
+    skipped = source.skip(position, before=1_010.0, now=1_020.0)
+    assert skipped is not None
+    assert (skipped.rows, skipped.end) == (0, {"origin": 1_000.0, "rows": 1_000})
+    assert skipped.input["skipped_rows"] == 500
+    assert list(source.splits(skipped.input)) == []
+    assert source.skip(skipped.end, before=1_010.0, now=1_020.0) is None
+    assert source.skip(None, before=1_010.0, now=1_020.0) is None

@@ -56,6 +56,19 @@ def test_what_the_predictions_are_worth_is_said_below_the_tiers() -> None:
     assert calibration_lines(made) == [], "a record of an older version"
 
 
+@pytest.mark.usefixtures("decisions")
+def test_on_80_columns_no_tier_is_cut(tmp_path: Path) -> None:
+    with an_open_project(tmp_path) as project:
+        a_running_stream(project)
+        result = run_holdfast(tmp_path, "explain", STREAM, columns=80)
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert max(len(line) for line in result.output.splitlines()) <= 80
+    assert "…" not in result.output
+    assert all(any(tier in line for line in lines) for tier in Tier)
+    place = lines.index("active_replication (now) 0 s 0.2 USD/h")
+    assert lines[place + 1 : place + 3] == ["first commit 0 s", "costs more"]
+
+
 def test_the_last_decisions_are_shown_newest_first(
     tmp_path: Path, decisions: list[Decision]
 ) -> None:
