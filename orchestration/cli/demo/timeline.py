@@ -32,7 +32,7 @@ class Timeline:
         times = [
             line.at
             for line in self.lines
-            if line.step == "AwaitCatchUp" and line.phase is Phase.DONE
+            if line.step == "AwaitCatchUp" and line.phase is Phase.DONE and not line.failure
         ]
         return times[-1] if times else None
 
@@ -76,7 +76,8 @@ class Timeline:
 
 def line_facts(line: JournalLine) -> dict[str, Any]:
     """A journal line as the JSON fields of its step."""
-    return {"step": line.step, "seconds": line.seconds, "found": line.detail}
+    facts = {"step": line.step, "seconds": line.seconds, "found": line.detail}
+    return {**facts, "failed": line.failure} if line.failure else facts
 
 
 def read_timeline(project: Project, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:
