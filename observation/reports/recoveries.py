@@ -23,7 +23,7 @@ Promised: TypeAlias = Callable[[Sequence[Observation]], Sequence[Observation]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedRecovery:
-    """One recovery; `at` is when the stream had caught up, `lost_at` the last heartbeat before the failure."""
+    """One recovery; `at` is when the first new epoch was committed, `lost_at` the last heartbeat before the failure."""
 
     stream: str
     at: float

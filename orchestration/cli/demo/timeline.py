@@ -42,10 +42,8 @@ class Timeline:
 
     @property
     def recovered_seconds(self) -> float | None:
-        """From the kill until the stream had caught up and committed a new epoch."""
-        new = None if self.first_commit is None else self.first_commit.committed_at
-        both = (self.after(self.caught_up_at), self.after(new))
-        return None if None in both else max(value for value in both if value is not None)
+        """From the kill until the new primary had committed a new epoch."""
+        return self.after(None if self.first_commit is None else self.first_commit.committed_at)
 
     def seconds(self) -> dict[str, float | None]:
         """The seconds from the kill to each milestone, by its JSON name."""
@@ -55,9 +53,7 @@ class Timeline:
             "launched": self.after(
                 None if self.successor is None else self.successor.registered_at
             ),
-            "first_new_epoch": self.after(
-                None if self.first_commit is None else self.first_commit.committed_at
-            ),
+            "first_new_epoch": self.recovered_seconds,
             "level": self.after(self.caught_up_at),
             "recovered": self.recovered_seconds,
         }

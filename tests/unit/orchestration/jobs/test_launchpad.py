@@ -28,7 +28,7 @@ def test_a_misspelt_choice_is_refused_before_the_run(
         return {"ops": {op: {"config": {"stream": "clicks", field: value}}}}
 
     assert dg.validate_run_config(definition, config(choice))
-    with pytest.raises(dg.DagsterInvalidConfigError, match=f"{word} not in enum"):
+    with pytest.raises(dg.DagsterInvalidConfigError, match=f"not in enum type .*Choice got {word}"):
         dg.validate_run_config(definition, config(word))
 
 
