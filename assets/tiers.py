@@ -124,7 +124,7 @@ def steps_table(changes: Iterable[Change]) -> dg.TableMetadataValue:
             "run": change.run,
             "step": step.step,
             "about": step.about,
-            "phase": step.phase.value,
+            "phase": step.outcome.value,
             "seconds": None if step.seconds is None else round(step.seconds, 3),
         }
         for change in changes

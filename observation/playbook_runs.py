@@ -23,6 +23,12 @@ class StepRecord:
     phase: Phase
     at: float
     seconds: float | None
+    failure: str = ""
+
+    @property
+    def outcome(self) -> Phase:
+        """The phase to show: a step that failed is failed, also if the run went on."""
+        return Phase.FAILED if self.failure else self.phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,4 +95,5 @@ def _step(line: JournalLine) -> StepRecord:
         phase=line.phase,
         at=line.at,
         seconds=line.seconds,
+        failure=line.failure,
     )

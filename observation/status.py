@@ -202,9 +202,9 @@ def observe_stream(
     at = store.now()
     wanted = as_wanted or (row is not None and row.desired is DesiredState.RUNNING)
     since = 0.0 if row is None else row.changed_at
-    failures = 0 if as_wanted or secondary is not None else _failures(primaries, since=since)
     verdict = None if secondary is None else _judge_secondary(policy, store, secondary, at)
     committed, migration = store.ledger.last(name), store.migrations.open(name)
+    failures = _failures(primaries, committed, since=since)
     return StreamStatus(
         name=name,
         at=at,
@@ -219,7 +219,7 @@ def observe_stream(
                 lag=lag_readings(store, primary, at=at),
                 tolerated_lag_seconds=tolerated_lag(project.config.stream(name)),
             ),
-            failures_in_a_row=failures,
+            failures_in_a_row=0 if as_wanted or secondary is not None else failures,
             last_failure=primaries[0].reason if primaries else "",
         ),
         primary=primary,
@@ -232,7 +232,7 @@ def observe_stream(
         lease=lease,
         epoch=store.epochs.last(name),
         committed=committed,
-        failures_in_a_row=_failures(primaries, since=since),
+        failures_in_a_row=failures,
         secondary_failures_in_a_row=_secondary_failures(
             secondaries, since=max(since, secondaries_since, _tier_changed_at(store, name))
         ),
@@ -347,16 +347,19 @@ def _given_up_at_the_same_epoch(primary: ReplicaRow, primaries: list[ReplicaRow]
     return len(list(takewhile(stood_here, (row for row in primaries if row.state.ended))))
 
 
-def _failures(primaries: list[ReplicaRow], *, since: float) -> int:
-    """Count the primaries that failed in a row at the same epoch.
+def _failures(primaries: list[ReplicaRow], committed: LedgerEntry | None, *, since: float) -> int:
+    """Count the primaries that failed in a row at the same epoch, or without a new commit in between.
 
-    Progress in between makes it another failure; a changed declaration or a start by the operator
-    resets the count, a change of the tier does not.
+    A failing primary may not have reported its last epoch, so the epochs of its row alone do not tell. Progress
+    in between makes it another failure; a changed declaration or a start by the operator resets the count, a
+    change of the tier does not.
     """
     ended = _ended(primaries, since)
+    committed_at = float("inf") if committed is None else committed.committed_at
 
     def failed_there(row: ReplicaRow) -> bool:
-        return row.state is ReplicaState.FAILED and row.epoch == ended[0].epoch
+        here = row.epoch == ended[0].epoch or (row.ended_at or 0.0) >= committed_at
+        return row.state is ReplicaState.FAILED and here
 
     return len(list(takewhile(failed_there, ended)))
 

@@ -103,9 +103,7 @@ def outcome_of(project: Project, incident: Incident) -> RecoveryOutcome:
         objective_seconds=project.config.stream(incident.stream).objective.recovery_time,
         redundancy_seconds=until_now,
         primary_steps=_primary_steps(project, seen.primary, since_at=_since(incident)),
-        done=tuple(
-            f"{journal_title(line.step, line.detail)} {line.seconds or 0.0:.2f} s" for line in done
-        ),
+        done=tuple(_describe(line) for line in done),
         tier=seen.tier,
         covered=seen.covered,
         wanted=seen.wanted,
@@ -172,7 +170,12 @@ def _done_steps(project: Project, incident: Incident) -> list[JournalLine]:
     ]
 
 
+def _describe(line: JournalLine) -> str:
+    failed = f" failed: {line.failure}" if line.failure else ""
+    return f"{journal_title(line.step, line.detail)} {line.seconds or 0.0:.2f} s{failed}"
+
+
 def _caught_up_at(done: list[JournalLine]) -> float | None:
     """The end of the last wait for a new primary to catch up: it ends with its first new commit."""
-    waits = [line.at for line in done if line.step == AwaitCatchUp.name]
+    waits = [line.at for line in done if line.step == AwaitCatchUp.name and not line.failure]
     return waits[-1] if waits else None

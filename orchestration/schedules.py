@@ -7,6 +7,7 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.playbooks.drill import objection
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.jobs.base import build_check_job, build_schedule, request_scheduled_run
+from holdfast.orchestration.jobs.choices import FaultChoice
 from holdfast.orchestration.jobs.drills import (
     DrillConfig,
     ProveConfig,
@@ -80,7 +81,10 @@ def failure_drills(
         context.log.info("skipped: %s", "; ".join(skipped))
     return [
         request_scheduled_run(
-            context, name, "drill", DrillConfig(stream=name, fault=streams[name].drills.fault)
+            context,
+            name,
+            "drill",
+            DrillConfig(stream=name, fault=FaultChoice(streams[name].drills.fault.value)),
         )
         for name, reason in objections.items()
         if reason is None

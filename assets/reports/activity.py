@@ -10,6 +10,7 @@ from holdfast.observation.playbook_runs import step_subject
 from holdfast.observation.reports.drills import drill_rows
 from holdfast.observation.reports.files import Rows
 from holdfast.observation.reports.incidents import incident_rows
+from holdfast.resources.control_store.records import Phase
 from holdfast.resources.project import Project
 
 DRILLS, INCIDENTS, JOURNAL = "drills", "incidents", "playbook_journal"
@@ -63,9 +64,9 @@ def journal_rows(project: Project, streams: Sequence[str]) -> Rows:
             "playbook": line.playbook,
             "step": line.step,
             "about": step_subject(line.detail),
-            "phase": line.phase.value,
+            "phase": (Phase.FAILED if line.failure else line.phase).value,
             "seconds": line.seconds,
-            "error": line.detail.get("error"),
+            "error": line.failure or None,
             "incident": line.incident,
             "run": line.run,
         }

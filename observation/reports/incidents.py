@@ -53,5 +53,5 @@ def timeline(incident: Incident, lines: Iterable[JournalLine]) -> str:
 def describe_step(line: JournalLine) -> str:
     """Describe a step that was done or failed: its name, its subject and its seconds."""
     name = " ".join(word for word in (line.step, step_subject(line.detail)) if word)
-    failed = f" failed: {line.detail.get('error', '')}" if line.phase is Phase.FAILED else ""
+    failed = f" failed: {line.failure}" if line.failure or line.phase is Phase.FAILED else ""
     return f"{name} {line.seconds or 0.0:.2f} s{failed}"

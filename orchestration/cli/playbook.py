@@ -223,7 +223,7 @@ def step_line(stream: str, step: Mapping[str, Any]) -> str:
         for name, label in DURATION_LABELS.items()
         if name in result
     ]
-    parts += [str(result[name]) for name in ("replica", "ended") if result.get(name)]
+    parts += [str(result[name]) for name in ("replica", "ended", "reason") if result.get(name)]
     about = f" [dim]({escape(', '.join(parts))})[/dim]" if parts else ""
     name = f"{step['step']} {step.get('turn') or fmt.turn(result)}".rstrip()
     line = f"{escape(stream)}  {name} {fmt.seconds(step['seconds'])}{about}"

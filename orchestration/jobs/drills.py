@@ -15,7 +15,7 @@ from holdfast.orchestration.jobs.base import (
     report,
     timeline_table,
 )
-from holdfast.orchestration.parsing import parse_enum
+from holdfast.orchestration.jobs.choices import FaultChoice
 from holdfast.orchestration.playbooks.drill import Drill
 from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome
 from holdfast.orchestration.playbooks.prove import Prove
@@ -33,7 +33,9 @@ class ProveConfig(PlannedConfig):
 class DrillConfig(PlannedConfig):
     """The stream to drill, and the fault."""
 
-    fault: str = Field(default=Fault.KILL.value, description=f"One of {', '.join(Fault)}.")
+    fault: FaultChoice = Field(
+        default=FaultChoice(Fault.KILL.value), description="What is done to the primary."
+    )
     cut_off_seconds: float = Field(
         default=CUT_OFF_SECONDS, ge=1.0, description="How long the fault cut_off lasts."
     )
@@ -65,7 +67,7 @@ def _drill(project: Project, config: DrillConfig, run: str) -> Drill:
         project,
         config.stream,
         run,
-        fault=parse_enum(Fault, config.fault),
+        fault=Fault(config.fault.value),
         cut_off_seconds=config.cut_off_seconds,
         beyond_budget=config.beyond_budget,
     )

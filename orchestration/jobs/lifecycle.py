@@ -21,7 +21,7 @@ from holdfast.orchestration.jobs.base import (
     show_steps,
     tag_stream,
 )
-from holdfast.orchestration.parsing import parse_enum
+from holdfast.orchestration.jobs.choices import ProtocolChoice, TierChoice
 from holdfast.orchestration.playbooks.lifecycle import Stop, SwitchTier, snapshot_now
 from holdfast.orchestration.playbooks.migrate import WITHIN_SECONDS, Migrate, MigrationRequest
 from holdfast.orchestration.playbooks.recover import Start
@@ -41,7 +41,7 @@ class StopConfig(PlannedConfig):
 class SwitchConfig(PlannedConfig):
     """The stream to switch, its new tier, and why."""
 
-    tier: str = Field(description=f"One of {', '.join(Tier)}.")
+    tier: TierChoice = Field(description="The new tier.")
     why: str = Field(
         default="requested in Dagster", description="The reason, for the history of tiers."
     )
@@ -50,8 +50,9 @@ class SwitchConfig(PlannedConfig):
 class MigrateConfig(PlannedConfig):
     """The stream to migrate to its current declaration, and how."""
 
-    protocol: str = Field(
-        default=Protocol.INTERRUPTION_FREE.value, description=f"One of {', '.join(Protocol)}."
+    protocol: ProtocolChoice = Field(
+        default=ProtocolChoice(Protocol.INTERRUPTION_FREE.value),
+        description="How the target gets the lease.",
     )
     within_seconds: float = Field(
         default=WITHIN_SECONDS,
@@ -71,7 +72,7 @@ class MigrateConfig(PlannedConfig):
 
     def request(self) -> MigrationRequest:
         return MigrationRequest(
-            protocol=parse_enum(Protocol, self.protocol),
+            protocol=Protocol(self.protocol.value),
             within_seconds=self.within_seconds,
             may_differ=self.may_differ,
             again=self.again,
@@ -96,7 +97,7 @@ def _stop(project: Project, config: StopConfig, run: str) -> Stop:
 
 
 def _switch(project: Project, config: SwitchConfig, run: str) -> SwitchTier:
-    tier = parse_enum(Tier, config.tier)
+    tier = Tier(config.tier.value)
     return SwitchTier(project, config.stream, run, tier=tier, why=config.why)
 
 

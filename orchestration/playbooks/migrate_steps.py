@@ -15,6 +15,7 @@ from holdfast.ft_policies.playbooks.recover.steps import (
 from holdfast.ft_policies.tiers import OFF
 from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
 from holdfast.orchestration.playbooks.fencing import fence_primary
+from holdfast.orchestration.playbooks.recover_secondary import why_lost
 from holdfast.orchestration.playbooks.waiting import (
     SLACK_SECONDS,
     StreamWaiter,
@@ -50,13 +51,31 @@ class MigrationFinished(StepResult):
     longest_gap_seconds: float
 
 
-def await_target(waiter: StreamWaiter, step: AwaitTarget) -> StepResult:
+@dataclass(frozen=True, slots=True)
+class TargetAwaited(StepResult):
+    """Why the target was lost during the wait, if it was."""
+
+    failed: str | None
+
+    @property
+    def failure(self) -> str:
+        return self.failed or ""
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack(StepResult):
+    """Why the migration was rolled back."""
+
+    reason: str
+
+
+def await_target(waiter: StreamWaiter, step: AwaitTarget) -> TargetAwaited:
     """Wait until another step is due: the target has caught up, or its time is over."""
     waiter.wait_until(
         lambda status: next_step(status.recover_facts()) != step,
         patience_seconds=waiter.migration_seconds_left,
     )
-    return StepResult()
+    return TargetAwaited(why_lost(waiter.project.store, step.secondary) or None)
 
 
 def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:
@@ -103,7 +122,7 @@ def finish(waiter: StreamWaiter, step: FinishMigration) -> StepResult:
     return MigrationFinished(gap)
 
 
-def roll_back(waiter: StreamWaiter, step: RollBack) -> StepResult:
+def roll_back(waiter: StreamWaiter, step: RollBack) -> RolledBack:
     """Abandon the migration; from then on its target never takes over, and is stopped like any secondary.
 
     Nor does a replica start from a snapshot of the target: its state may be as wrong as its output.
@@ -112,7 +131,7 @@ def roll_back(waiter: StreamWaiter, step: RollBack) -> StepResult:
     for row in _targets(waiter, step.rollout):
         store.replicas.desire(row.id, OFF, slot=Slot.SECONDARY)
     store.migrations.abandon(waiter.stream, step.rollout, f"rolled back: {step.reason}")
-    return StepResult()
+    return RolledBack(step.reason)
 
 
 def _targets(waiter: StreamWaiter, rollout: int) -> list[ReplicaRow]:

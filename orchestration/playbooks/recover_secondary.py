@@ -68,6 +68,13 @@ class TakeoverAwaited(StepResult):
         return self.failed or ""
 
 
+@dataclass(frozen=True, slots=True)
+class SecondaryEnded(StepResult):
+    """Why the secondary was ended."""
+
+    reason: str
+
+
 def launch(waiter: StreamWaiter) -> ReplicaLaunched:
     """Start a secondary, unless there is one."""
     waiter.project.ensure_object_store()
@@ -75,7 +82,7 @@ def launch(waiter: StreamWaiter) -> ReplicaLaunched:
     return ReplicaLaunched(None if row is None else row.id)
 
 
-def end(waiter: StreamWaiter, step: EndSecondary) -> StepResult:
+def end(waiter: StreamWaiter, step: EndSecondary) -> SecondaryEnded:
     """Record the end of a failed secondary; it exits when it reads that."""
     waiter.project.store.replicas.end(
         step.secondary,
@@ -84,7 +91,7 @@ def end(waiter: StreamWaiter, step: EndSecondary) -> StepResult:
         by=EndedBy.PLAYBOOK,
         slot=Slot.SECONDARY,
     )
-    return StepResult()
+    return SecondaryEnded(step.reason)
 
 
 def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:

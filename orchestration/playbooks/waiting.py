@@ -14,6 +14,7 @@ from holdfast.resources.process import ProcessHandle, find_process
 from holdfast.resources.project import Project
 
 POLL_SECONDS = 0.25
+_UNASKED = frozenset({ReplicaState.FAILED, ReplicaState.DEAD})
 SLACK_SECONDS = 5.0
 
 
@@ -118,6 +119,11 @@ class ReplicaExit(StepResult):
     reason: str | None = None
     epoch: int | None = None
     stayed_as: Slot | None = None
+
+    @property
+    def failure(self) -> str:
+        """Why the replica did not exit by itself as asked."""
+        return (self.reason or "") if self.ended in _UNASKED else ""
 
 
 def await_exit(

@@ -1,4 +1,4 @@
-"""Alerts: the receivers that the project declares are told once of each event that needs an operator.
+"""Alerts: the receivers that the project declares get each event that needs an operator once.
 
 The cursor keeps which events were seen and what each receiver has not got yet, so a restart of Dagster neither
 loses nor repeats an alert.

@@ -17,6 +17,7 @@ from holdfast.ft_policies.services import recovery_priority
 from holdfast.observation.review import Reviewer
 from holdfast.orchestration.incidents import DueRecovery, due_recoveries
 from holdfast.orchestration.jobs.base import CAUSE_TAG, INCIDENT_TAG, PRIORITY_TAG, STREAM_TAG
+from holdfast.orchestration.jobs.choices import TierChoice
 from holdfast.orchestration.jobs.lifecycle import SwitchConfig, ensure_object_store, switch_tier
 from holdfast.orchestration.jobs.recovery import RecoverConfig, recover_stream
 from holdfast.orchestration.sensors.tier_review import DueSwitch, due_switches
@@ -139,7 +140,9 @@ def _switches(project: Project) -> list[dg.RunRequest]:
 
 def _switch(due: DueSwitch) -> dg.RunRequest:
     decision = due.decision
-    config = SwitchConfig(stream=decision.stream, tier=decision.chosen.value, why=decision.reason)
+    config = SwitchConfig(
+        stream=decision.stream, tier=TierChoice(decision.chosen.value), why=decision.reason
+    )
     return dg.RunRequest(
         run_key=due.run_key,
         run_config=dg.RunConfig(ops={"switch": config}),

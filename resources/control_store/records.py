@@ -402,6 +402,11 @@ class JournalLine:
     seconds: float | None
     detail: JsonObject = field(default_factory=dict)
 
+    @property
+    def failure(self) -> str:
+        """Why the step failed: the run failed with it, or went on with another step; empty if it did not."""
+        return str(self.detail.get("error" if self.phase is Phase.FAILED else "failed") or "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRow:

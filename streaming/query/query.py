@@ -186,10 +186,11 @@ class RunningQuery:
         self._failures = self._failures + 1 if (epoch, kind) == self._last_failure else 1
         self._last_failure = (epoch, kind)
         decision = self.policy.decide(kind, failures_in_a_row=self._failures)
-        log.error("the query failed after epoch %s: %s", epoch, failure)
+        after = "before its first epoch" if epoch is None else f"after epoch {epoch}"
+        log.error("the query failed %s: %s", after, failure)
         if isinstance(decision, GiveUp):
             raise PermanentError(
-                f"the query failed after epoch {epoch}: {decision.reason}: {_last_line(failure)}",
+                f"the query failed {after}: {decision.reason}: {_last_line(failure)}",
                 hint="read the whole error with `holdfast logs`",
             )
         log.warning("restarting the query in %.1f s: %s", decision.after_seconds, decision.reason)

@@ -32,7 +32,7 @@ class Timeline:
         times = [
             line.at
             for line in self.lines
-            if line.step == "AwaitCatchUp" and line.phase is Phase.DONE
+            if line.step == "AwaitCatchUp" and line.phase is Phase.DONE and not line.failure
         ]
         return times[-1] if times else None
 
@@ -42,10 +42,8 @@ class Timeline:
 
     @property
     def recovered_seconds(self) -> float | None:
-        """From the kill until the stream had caught up and committed a new epoch."""
-        new = None if self.first_commit is None else self.first_commit.committed_at
-        both = (self.after(self.caught_up_at), self.after(new))
-        return None if None in both else max(value for value in both if value is not None)
+        """From the kill until the new primary had committed a new epoch."""
+        return self.after(None if self.first_commit is None else self.first_commit.committed_at)
 
     def seconds(self) -> dict[str, float | None]:
         """The seconds from the kill to each milestone, by its JSON name."""
@@ -55,9 +53,7 @@ class Timeline:
             "launched": self.after(
                 None if self.successor is None else self.successor.registered_at
             ),
-            "first_new_epoch": self.after(
-                None if self.first_commit is None else self.first_commit.committed_at
-            ),
+            "first_new_epoch": self.recovered_seconds,
             "level": self.after(self.caught_up_at),
             "recovered": self.recovered_seconds,
         }
@@ -76,7 +72,8 @@ class Timeline:
 
 def line_facts(line: JournalLine) -> dict[str, Any]:
     """A journal line as the JSON fields of its step."""
-    return {"step": line.step, "seconds": line.seconds, "found": line.detail}
+    facts = {"step": line.step, "seconds": line.seconds, "found": line.detail}
+    return {**facts, "failed": line.failure} if line.failure else facts
 
 
 def read_timeline(project: Project, stream: str, killed: ReplicaRow, killed_at: float) -> Timeline:

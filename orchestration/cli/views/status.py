@@ -182,7 +182,8 @@ def _step(step: "StepFacts") -> str:
         case "intent":
             return f"[yellow]{name} for {fmt.seconds(step.seconds)} …[/yellow]"
         case "failed":
-            return f"[red]{name} failed[/red]"
+            why = f": {escape(step.failure)}" if step.failure else ""
+            return f"[red]{name} failed{why}[/red]"
         case _:
             return f"{name} {fmt.seconds(step.seconds)}"
 

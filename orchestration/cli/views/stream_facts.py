@@ -67,6 +67,7 @@ class StepFacts:
     about: str
     phase: str
     seconds: float | None
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,8 +254,9 @@ def _begun_steps(change: Change, now: float) -> list[StepFacts]:
         StepFacts(
             step=step.step,
             about=step.about,
-            phase=step.phase.value,
+            phase=step.outcome.value,
             seconds=now - step.at if step is change.current_step else step.seconds,
+            failure=step.failure,
         )
         for step in change.steps
     ]

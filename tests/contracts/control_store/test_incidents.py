@@ -103,6 +103,19 @@ class TestIncidents:
         assert (closed.outcome, closed.claimed_by) == ("recovered", "b")
         assert closed.closed_at is not None
 
+    def test_the_figures_of_a_closed_incident_are_beside_its_facts(
+        self, store: ControlStore
+    ) -> None:
+        incident = store.incidents.open(
+            stream="words", key="k", kind="dead", detail={"reason": "gone"}
+        )
+        assert store.incidents.closed_since(0.0) == []
+        store.incidents.close(incident.id, "recovered", figures={"recovery_seconds": 1.5})
+        store.incidents.close(incident.id, "again", figures={"recovery_seconds": 9.0})
+        [closed] = store.incidents.closed_since(0.0)
+        assert closed.detail == {"reason": "gone", "recovery_seconds": 1.5}
+        assert store.incidents.closed_since(store.now() + 60.0) == []
+
     def test_open_incidents_are_listed_by_stream(self, store: ControlStore) -> None:
         first, second = self.open(store, "k1"), self.open(store, "k2")
         store.incidents.open(stream="others", key="k3", kind="dead", detail={})

@@ -11,6 +11,7 @@ import yaml
 
 from holdfast.resources.control_store.records import DesiredState, ReplicaState
 from holdfast.resources.project import open_project
+from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.streams import CLICKS, a_dead_primary
 
@@ -91,3 +92,35 @@ def test_a_job_runs_from_the_dg_command(environment: dict[str, str]) -> None:
     config = json.dumps({"ops": {"recover": {"config": {"stream": CLICKS}}}})
     run(environment, "dg", "launch", "--job", "recover_stream", "--config-json", config)
     assert state_of(root) is ReplicaState.FENCED
+
+
+# The code server starts a run like this: the main module has neither a spec nor a file.
+RUN_PROCESS = """
+import sys
+main = sys.modules["__main__"]
+assert main.__spec__ is None and not hasattr(main, "__file__")
+from holdfast.orchestration.definitions import defs
+reports, audit = (
+    defs().resolve_job_def(name).execute_in_process(raise_on_error=False)
+    for name in ("report_now", "audit")
+)
+checked = {check.check_name: check for check in audit.get_asset_check_evaluations()}
+print("reports", len(reports.get_asset_materialization_events()))
+print("expectations", checked["expectations"].metadata["rows_validated"].value)
+"""
+
+
+def test_reports_and_expectations_run_in_a_process_without_a_main_file(
+    environment: dict[str, str],
+) -> None:
+    root = Path(environment["HOLDFAST_PROJECT"])
+    suite = stream_yaml(expectations="tests.live.expectations:words")
+    (root / "configs" / "streams" / "clicks.yaml").write_text(suite)
+    with open_project(root) as project:
+        a_dead_primary(project)
+        path = project.config.table_path(CLICKS)
+    a_table(path)
+    a_commit(path, 0, words(3))
+    output = run(environment, "python", "-c", RUN_PROCESS)
+    assert "reports 6" in output
+    assert "expectations 3" in output

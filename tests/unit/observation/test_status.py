@@ -19,6 +19,7 @@ from tests.builders.streams import (
     a_primary,
     a_secondary,
     a_wanted_stream,
+    commit_epochs,
 )
 from tests.fakes.projects import simulated_projects
 
@@ -68,6 +69,18 @@ def test_failures_with_progress_between_them_are_not_the_same_failure(tmp_path: 
             a_failed_primary(project, number, epoch=1000 * number)
         assert observe_stream(project, CLICKS).failures_in_a_row == 1
         assert isinstance(next_step(observe_stream(project, CLICKS).recover_facts()), Launch)
+
+
+def test_failures_without_a_commit_between_them_are_the_same_whatever_was_reported(
+    tmp_path: Path,
+) -> None:
+    """A replica that fails may not have reported the last epoch that it finished."""
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        commit_epochs(project, 7)
+        for number, epoch in enumerate([6, 5, None]):
+            a_failed_primary(project, number, epoch=epoch)
+        assert observe_stream(project, CLICKS).verdict.health is Health.FAILED
 
 
 def test_a_start_by_hand_is_a_new_beginning(tmp_path: Path) -> None:

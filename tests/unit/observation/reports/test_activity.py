@@ -83,6 +83,19 @@ def test_an_incident_is_told_with_its_timeline(projects: SimulatedProjects) -> N
     assert timeline.count(";") == 2, "what was done for no incident is not its"
 
 
+def test_a_step_whose_replica_was_lost_has_failed_though_the_run_went_on(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        incident = project.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+        lost = {"primary": "p2", "failed": "its process is gone"}
+        a_line(project, "AwaitCatchUp", Phase.DONE, incident=incident.id, detail=lost)
+        [row] = incident_rows(project, [CLICKS])
+        [line] = journal_rows(project, [CLICKS])
+    assert "AwaitCatchUp p2 0.25 s failed: its process is gone" in str(row["timeline"])
+    assert (line["phase"], line["error"]) == ("failed", "its process is gone")
+
+
 def test_the_journal_is_listed_newest_first(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         a_line(project, "Fence", Phase.INTENT, seconds=None)

@@ -93,12 +93,3 @@ def test_a_stopped_stream_is_only_told(projects: SimulatedProjects) -> None:
     assert result.success
     assert result.get_asset_observation_events() == []
     assert history(projects)[-1].why == "requested in Dagster"
-
-
-def test_an_unknown_tier_is_a_failure_that_says_which_there_are(
-    projects: SimulatedProjects,
-) -> None:
-    result = switched(projects, {"tier": "deploy"})
-    assert not result.success
-    assert "did you mean deployed?" in failure(result)
-    assert history(projects) == []

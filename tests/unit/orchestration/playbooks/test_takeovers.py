@@ -7,12 +7,13 @@ import pytest
 from holdfast.ft_policies.playbooks.recover.steps import (
     AwaitSecondaryExit,
     AwaitTakeover,
+    AwaitTarget,
     EndSecondary,
     TurnSwitch,
 )
 from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Switch, Tier
 from holdfast.observation.status import observe_stream
-from holdfast.orchestration.playbooks import recover_secondary
+from holdfast.orchestration.playbooks import migrate_steps, recover_secondary
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from tests.builders.playbooks import (
@@ -115,3 +116,11 @@ def test_a_switch_stops_waiting_when_the_primary_needs_it(tmp_path: Path) -> Non
         watch = a_waiter(project, die)
         recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.SYNC, on=True))
         assert observe_stream(project, CLICKS).primary is None
+
+
+def test_a_wait_for_a_target_that_was_lost_has_failed_with_the_reason(tmp_path: Path) -> None:
+    with a_running_project(tmp_path, tier="deployed") as project:
+        a_secondary(project, "s")
+        project.store.replicas.end("s", ReplicaState.FAILED, "no room", by=EndedBy.REPLICA)
+        awaited = migrate_steps.await_target(a_waiter(project), AwaitTarget("s"))
+        assert (awaited.failure, awaited.as_dict()) == ("no room", {"failed": "no room"})

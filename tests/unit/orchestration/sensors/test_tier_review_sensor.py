@@ -68,6 +68,14 @@ def test_a_stream_that_has_what_it_should_have_is_left_alone(projects: Simulated
     assert skipped(projects) == "no switch is due"
 
 
+def test_a_new_stream_gets_no_other_tier_before_its_first_commit(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, controller=AT_ONCE)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p1")
+    assert skipped(projects) == "no switch is due"
+
+
 def test_a_record_that_nobody_can_read_stops_no_review(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         record_decision_by_hand(project, Tier.ACTIVE_REPLICATION)

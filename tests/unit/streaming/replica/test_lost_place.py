@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -11,7 +12,7 @@ from holdfast.streaming.replica.heartbeat import EXIT_LOST
 from tests.waiting import wait_until
 
 DRIVER = """
-import logging, pathlib, subprocess, sys
+import logging, pathlib, subprocess, sys, time
 from holdfast.streaming.gate import Gate, GateState
 from holdfast.streaming.replica.process import _leave_at_once
 folder = pathlib.Path(sys.argv[1])
@@ -21,6 +22,7 @@ gate.set(GateState(open=True, token=3))
 jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 (folder / "jvm").write_text(str(jvm.pid))
 logging.warning("lost")
+(folder / "lost_at").write_text(str(time.monotonic()))
 try:
     _leave_at_once(gate)
 finally:
@@ -30,7 +32,9 @@ finally:
 
 def test_it_shuts_its_gate_keeps_its_log_and_kills_its_jvm(tmp_path: Path) -> None:
     driver = subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], check=False)
+    left_at = time.monotonic()
     assert driver.returncode == EXIT_LOST
+    assert left_at - float((tmp_path / "lost_at").read_text()) < 1.0
     assert not Gate(tmp_path).get().open
     assert "lost" in (tmp_path / "log").read_text()
     assert not (tmp_path / "late").exists()
