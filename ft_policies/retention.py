@@ -1,6 +1,9 @@
-"""How far back the epoch log and the ledger of a stream are needed."""
+"""How far back the epoch log and the ledger of a stream are needed, and whether its source keeps the input as long."""
 
 from dataclasses import dataclass
+
+SHORT_MARGIN = 0.1
+"""A margin is short if it is less than this share of the time that the source keeps its input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +35,64 @@ def first_epoch_to_keep(facts: EpochFacts) -> int:
     optional = (facts.first_in_window, facts.pending_restore)
     needed += [epoch for epoch in optional if epoch is not None]
     return max(min(needed), facts.first_epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputAge:
+    """The oldest input that has to be read again, and why it cannot be; empty if it can."""
+
+    epoch: int
+    file: str
+    seconds: float
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginVerdict:
+    """Whether the input of recoveries and of restores is there, and stays long enough."""
+
+    recoverable: bool
+    lasting: bool
+    reason: str
+    margin_seconds: float | None = None
+    """How long the source keeps the oldest input of a restore yet, if that is declared."""
+
+
+def judge_margin(
+    recovery: InputAge | None, restore: InputAge | None, *, kept_for_seconds: float | None
+) -> MarginVerdict:
+    """Compare the oldest input that may be read again with what the source keeps."""
+    margin = (
+        None if restore is None or kept_for_seconds is None else kept_for_seconds - restore.seconds
+    )
+    if recovery is not None and recovery.fault:
+        reason = (
+            f"a recovery reads epoch {recovery.epoch} again, but {recovery.file} {recovery.fault}"
+        )
+        return MarginVerdict(recoverable=False, lasting=False, reason=reason, margin_seconds=margin)
+    if restore is not None and restore.fault:
+        reason = (
+            f"a restore may read epoch {restore.epoch} again, but {restore.file} {restore.fault}: keep input at least "
+            "as long as retention.restore_window, or shorten that"
+        )
+        return MarginVerdict(recoverable=True, lasting=False, reason=reason, margin_seconds=margin)
+    if margin is not None and kept_for_seconds is not None and restore is not None:
+        short = margin < SHORT_MARGIN * kept_for_seconds
+        reason = (
+            f"{restore.file} of epoch {restore.epoch} may be read again and is {restore.seconds:.0f} s old, "
+            f"the source keeps it for {kept_for_seconds:.0f} s"
+        )
+        hint = ": ship snapshots more often, shorten retention.restore_window, or let the source keep it longer"
+        return MarginVerdict(
+            recoverable=True,
+            lasting=not short,
+            reason=reason + (hint if short else ""),
+            margin_seconds=margin,
+        )
+    return MarginVerdict(
+        recoverable=True,
+        lasting=True,
+        reason="no input has to be read again"
+        if restore is None
+        else f"{restore.file} of epoch {restore.epoch} is the oldest that may be read again, and it is there",
+    )

@@ -5,9 +5,12 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.ft_policies.retention import EpochFacts, first_epoch_to_keep
+from holdfast.configs.sources import FilesSource
+from holdfast.ft_policies.retention import first_epoch_to_keep, judge_margin
 from holdfast.ft_policies.snapshots import RetentionVerdict
-from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.observation.growth import epoch_facts, find_replay_input, measure_table
+from holdfast.resources.control_store.records import ReplicaRow, Sample
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
@@ -20,22 +23,6 @@ def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerd
     kept = [verdict.snapshot.epoch for verdict in verdicts if verdict.keep]
     facts = epoch_facts(project, stream, kept)
     return project.store.retention.prune_epochs(stream, before=first_epoch_to_keep(facts))
-
-
-def epoch_facts(project: Project, stream: str, snapshots: Sequence[int]) -> EpochFacts:
-    """What may still need old epochs of a stream; `snapshots` are the epochs of those that are kept."""
-    store, window = project.store, project.config.deployment.retention.restore_window
-    last, restore = store.ledger.last(stream), store.restores.newest(stream)
-    return EpochFacts(
-        first_epoch=store.retention.floor(stream).first_epoch,
-        last_entered=None if last is None else last.epoch,
-        first_in_window=store.retention.first_epoch_since(stream, store.now() - window),
-        oldest_snapshot=min(snapshots, default=None),
-        replica_epochs=tuple(
-            row.epoch for row in store.replicas.of(stream) if row.epoch is not None
-        ),
-        pending_restore=None if restore is None or restore.finished else restore.epoch,
-    )
 
 
 def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]:
@@ -63,6 +50,27 @@ def _prune_replicas(project: Project, *, before: float) -> int:
             shutil.rmtree(row.folder, ignore_errors=True)
     project.store.retention.forget_replicas([row.id for row in gone])
     return len(gone)
+
+
+def sample_growth(project: Project, stream: str) -> None:
+    """Sample the size of the output table, the oldest epoch that may be computed again, and how long its input lasts."""
+    table, replay = measure_table(project, stream), find_replay_input(project, stream)
+    source = project.config.stream(stream).source
+    kept_for = source.kept_for if isinstance(source, FilesSource) else None
+    verdict = judge_margin(replay.recovery, replay.restore, kept_for_seconds=kept_for)
+    values = {
+        SampleName.TABLE_FILES: None if table is None else table.files,
+        SampleName.TABLE_LOG_BYTES: None if table is None else table.log_bytes,
+        SampleName.REPLAY_FLOOR: replay.first_epoch,
+        SampleName.REPLAY_MARGIN_SECONDS: verdict.margin_seconds,
+    }
+    project.store.samples.write(
+        [
+            Sample(stream=stream, replica="", name=name, value=float(value))
+            for name, value in values.items()
+            if value is not None
+        ]
+    )
 
 
 def rotate_logs(project: Project, *, streams: Sequence[str]) -> list[str]:

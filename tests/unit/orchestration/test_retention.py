@@ -7,9 +7,9 @@ import dagster as dg
 import pytest
 
 from holdfast.ft_policies.snapshots import RetentionVerdict, SnapshotFacts
+from holdfast.observation.growth import epoch_facts
 from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG, prune_dagster
 from holdfast.orchestration.retention import (
-    epoch_facts,
     prune_epochs,
     prune_records,
     rotate_logs,
