@@ -7,10 +7,9 @@ from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration
-from holdfast.ft_policies.retention import judge_margin
 from holdfast.observation.growth import (
     TableGrowth,
-    find_replay_input,
+    find_margin,
     measure_table,
 )
 from holdfast.resources.project import Project
@@ -93,17 +92,14 @@ def input_checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
 
 def judge_input(project: Project, stream: str) -> dg.AssetCheckResult:
     """A recovery that cannot read its input is an error, a restore that could not is a warning."""
-    source = project.config.stream(stream).source
-    kept_for = source.kept_for if isinstance(source, FilesSource) else None
-    found = find_replay_input(project, stream)
-    verdict = judge_margin(found.recovery, found.restore, kept_for_seconds=kept_for)
+    verdict = find_margin(project, stream)
     margin = verdict.margin_seconds
     return dg.AssetCheckResult(
         passed=verdict.recoverable and verdict.lasting,
         severity=dg.AssetCheckSeverity.WARN if verdict.recoverable else dg.AssetCheckSeverity.ERROR,
         description=verdict.reason,
         metadata={
-            "replay_floor": found.first_epoch,
+            "replay_floor": verdict.first_epoch,
             **({} if margin is None else {"replay_margin_seconds": margin}),
         },
     )

@@ -7,7 +7,14 @@ import pyarrow as pa
 
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource as FilesDeclaration
-from holdfast.ft_policies.retention import EpochFacts, InputAge, first_epoch_to_keep
+from holdfast.ft_policies.retention import (
+    EpochFacts,
+    InputAge,
+    MarginVerdict,
+    ReplayInput,
+    first_epoch_to_keep,
+    judge_margin,
+)
 from holdfast.observation.tables import open_table
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.object_store.resolve import connector, open_filesystem
@@ -28,16 +35,6 @@ class TableGrowth:
     files: int
     log_bytes: int
     commit_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayInput:
-    """The oldest input that recoveries and restores read again; `None` where they read none."""
-
-    first_epoch: int
-    """Epochs from this one on may be computed again by a restore."""
-    recovery: InputAge | None
-    restore: InputAge | None
 
 
 def measure_table(project: Project, stream: str) -> TableGrowth | None:
@@ -83,6 +80,13 @@ def find_replay_input(project: Project, stream: str) -> ReplayInput:
         recovery=_find_oldest(project, stream, max(snapshots, default=-1) + 1),
         restore=_find_oldest(project, stream, first + 1 if snapshots else first),
     )
+
+
+def find_margin(project: Project, stream: str) -> MarginVerdict:
+    """Whether the input that may be read again is there, and stays long enough."""
+    source, found = project.config.stream(stream).source, find_replay_input(project, stream)
+    kept_for = source.kept_for if isinstance(source, FilesDeclaration) else None
+    return judge_margin(found, kept_for_seconds=kept_for)
 
 
 def _find_oldest(project: Project, stream: str, epoch: int) -> InputAge | None:

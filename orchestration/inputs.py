@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.ft_policies.retention import first_epoch_to_keep
-from holdfast.observation.growth import epoch_facts, open_files
+from holdfast.ft_policies.retention import MarginVerdict, first_epoch_to_keep
+from holdfast.observation.growth import epoch_facts, find_margin, open_files
 from holdfast.resources.project import Project
 from holdfast.streaming.sources.files import FilesSource, ListedFile
 
@@ -26,6 +26,7 @@ class StreamInputs:
     first_epoch: int
     needed: tuple[ListedFile, ...]
     unneeded: tuple[ListedFile, ...]
+    margin: MarginVerdict
 
 
 def read_inputs(project: Project, stream: str) -> StreamInputs:
@@ -39,6 +40,7 @@ def read_inputs(project: Project, stream: str) -> StreamInputs:
         first_epoch=_first_epoch(project, stream),
         needed=tuple(file for file in files if file in needed),
         unneeded=tuple(file for file in files if file not in needed),
+        margin=find_margin(project, stream),
     )
 
 

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.configs.sources import FilesSource
-from holdfast.ft_policies.retention import first_epoch_to_keep, judge_margin
+from holdfast.ft_policies.retention import first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionVerdict
-from holdfast.observation.growth import epoch_facts, find_replay_input, measure_table
+from holdfast.observation.growth import epoch_facts, find_margin, measure_table
 from holdfast.resources.control_store.records import ReplicaRow, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
 
+NAMES_KEPT_LONGER = 2
+"""How many times longer than the source keeps its files their names are kept."""
 REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 
 
@@ -23,6 +25,18 @@ def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerd
     kept = [verdict.snapshot.epoch for verdict in verdicts if verdict.keep]
     facts = epoch_facts(project, stream, kept)
     return project.store.retention.prune_epochs(stream, before=first_epoch_to_keep(facts))
+
+
+def prune_file_names(project: Project, stream: str) -> int:
+    """Forget the names of input files that their source has deleted long ago.
+
+    If it is not declared how long the source keeps its files, one may be listed again at any time: all names are kept.
+    """
+    source = project.config.stream(stream).source
+    if not isinstance(source, FilesSource) or source.kept_for is None:
+        return 0
+    changed_before = project.store.now() - NAMES_KEPT_LONGER * source.kept_for
+    return project.store.retention.prune_file_names(stream, changed_before=changed_before)
 
 
 def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]:
@@ -54,15 +68,12 @@ def _prune_replicas(project: Project, *, before: float) -> int:
 
 def sample_growth(project: Project, stream: str) -> None:
     """Sample the size of the output table, the oldest epoch that may be computed again, and how long its input lasts."""
-    table, replay = measure_table(project, stream), find_replay_input(project, stream)
-    source = project.config.stream(stream).source
-    kept_for = source.kept_for if isinstance(source, FilesSource) else None
-    verdict = judge_margin(replay.recovery, replay.restore, kept_for_seconds=kept_for)
+    table, margin = measure_table(project, stream), find_margin(project, stream)
     values = {
         SampleName.TABLE_FILES: None if table is None else table.files,
         SampleName.TABLE_LOG_BYTES: None if table is None else table.log_bytes,
-        SampleName.REPLAY_FLOOR: replay.first_epoch,
-        SampleName.REPLAY_MARGIN_SECONDS: verdict.margin_seconds,
+        SampleName.REPLAY_FLOOR: margin.first_epoch,
+        SampleName.REPLAY_MARGIN_SECONDS: margin.margin_seconds,
     }
     project.store.samples.write(
         [

@@ -76,11 +76,15 @@ def prune_dagster(instance: dg.DagsterInstance, *, before: float) -> int:
         moment = at.replace(tzinfo=None)
         _prune_rows(events.index_connection, SqlEventLogStorageTable, _EVENTS, moment)
         _prune_rows(events.index_connection, AssetCheckExecutionsTable, _CHECKS, moment)
-    if isinstance(events, SqliteEventLogStorage):  # it keeps events without a run twice
-        _prune_rows(
-            lambda: events.run_connection(RUNLESS_RUN_ID), SqlEventLogStorageTable, _EVENTS, moment
-        )
+        if isinstance(events, SqliteEventLogStorage):  # it keeps events without a run twice
+            _prune_rows(_connect_runless(events), SqlEventLogStorageTable, _EVENTS, moment)
     return deleted
+
+
+def _connect_runless(
+    events: SqliteEventLogStorage,
+) -> Callable[[], AbstractContextManager[sa.Connection]]:
+    return lambda: events.run_connection(RUNLESS_RUN_ID)
 
 
 def _delete_run(instance: dg.DagsterInstance, run: str) -> None:

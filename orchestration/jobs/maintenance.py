@@ -28,7 +28,13 @@ from holdfast.orchestration.jobs.dagster_history import prune_dagster
 from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.playbooks.repair.repair import Repair
-from holdfast.orchestration.retention import prune_epochs, prune_records, rotate_logs, sample_growth
+from holdfast.orchestration.retention import (
+    prune_epochs,
+    prune_file_names,
+    prune_records,
+    rotate_logs,
+    sample_growth,
+)
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
@@ -58,7 +64,8 @@ def prune(
             _report(context, name, pruned, orphans)
             if not config.dry_run:
                 epochs = prune_epochs(project, name, pruned.verdicts)
-                context.log.info("%s: %s epochs pruned", name, epochs)
+                names_pruned = prune_file_names(project, name)
+                context.log.info("%s: %s epochs, %s file names pruned", name, epochs, names_pruned)
         counts = {} if config.dry_run else _prune_all(context, project)
     pruned_counts = {f"{kind}_pruned": count for kind, count in counts.items()}
     context.add_output_metadata({**pruned_counts, "dry_run": config.dry_run})

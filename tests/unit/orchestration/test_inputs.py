@@ -10,7 +10,7 @@ import pytest
 from holdfast.assets.growth import judge_input
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.inputs import delete_unneeded, read_inputs
-from holdfast.orchestration.retention import sample_growth
+from holdfast.orchestration.retention import prune_file_names, sample_growth
 from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
@@ -153,3 +153,21 @@ def test_a_stream_without_files_is_refused(tmp_path: Path) -> None:
         pytest.raises(PermanentError, match="has no input files"),
     ):
         read_inputs(project, CLICKS)
+
+
+def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, source={**SOURCE, "kept_for": "1d"})
+    (tmp_path / "input").mkdir()
+    names = [f"{number}.jsonl" for number in range(EPOCHS)]
+    for number, name in enumerate(names):
+        (tmp_path / "input" / name).write_text("{}\n")
+        if number < 6:
+            os.utime(tmp_path / "input" / name, (1e9, 1e9))
+    with projects.open() as project:
+        decide(project, CLICKS, EPOCHS)
+        a_restorable_stream(project)
+        assert prune_file_names(project, CLICKS) == 0  # all epochs are kept
+        project.store.retention.prune_epochs(CLICKS, before=4)
+        assert prune_file_names(project, CLICKS) == 4
+        kept = {file.name for file in project.store.epoch_files.named(CLICKS, names)}
+    assert kept == set(names[4:])
