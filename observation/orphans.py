@@ -26,10 +26,13 @@ STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _PARALLEL = 16
 
 
-def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[str]:
+def drop_orphans(
+    project: Project, path: str, *, young_from: int | None = None, dry_run: bool = False
+) -> list[str]:
     """Delete folders that were staged long ago and that no version of the table names; returns their files.
 
-    After `ORPHAN_HOURS` no replica can still commit them.
+    After `ORPHAN_HOURS` no replica can still commit them. Folders of epochs from `young_from` on are known to be
+    younger, so that they are not looked into.
     """
     table = open_table_at(project, path)
     if table is None:
@@ -39,7 +42,7 @@ def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[
         if not dry_run:
             table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
-        orphans = _orphaned_folders(files, root, table)
+        orphans = _orphaned_folders(files, root, table, young_from)
         for folder in () if dry_run else orphans:
             files.delete_dir(f"{root}/data/{folder}")
     return [file.removeprefix(f"{root}/") for folder in orphans.values() for file in folder]
@@ -55,7 +58,9 @@ def list_staged_folders(files: fs.FileSystem, root: str) -> list[str]:
     ]
 
 
-def _orphaned_folders(files: fs.FileSystem, root: str, table: DeltaTable) -> dict[str, list[str]]:
+def _orphaned_folders(
+    files: fs.FileSystem, root: str, table: DeltaTable, young_from: int | None
+) -> dict[str, list[str]]:
     """The folders to delete, each with its files."""
     current = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
     used = {folder for path in current for folder in _folders_in(path)}
@@ -63,6 +68,7 @@ def _orphaned_folders(files: fs.FileSystem, root: str, table: DeltaTable) -> dic
         folder: paths
         for folder in list_staged_folders(files, root)
         if folder not in used
+        and (young_from is None or int(folder[:12]) < young_from)
         and (paths := _files_if_old(files, f"{root}/data/{folder}")) is not None
     }
     named = _folders_in_log(files, root) if old else set()
