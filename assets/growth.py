@@ -12,6 +12,7 @@ from holdfast.observation.growth import (
     find_margin,
     measure_table,
 )
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
 
 MOST_FILES = 20_000
@@ -61,7 +62,11 @@ def judge_table(declared: StreamDeclaration, growth: TableGrowth | None) -> dg.A
         metadata={
             "files": growth.files,
             "log_bytes": growth.log_bytes,
-            **({} if growth.commit_seconds is None else {"commit_seconds": growth.commit_seconds}),
+            **(
+                {}
+                if growth.commit_seconds is None
+                else {SampleName.COMMIT_SECONDS.value: growth.commit_seconds}
+            ),
         },
     )
 
@@ -99,7 +104,7 @@ def judge_input(project: Project, stream: str) -> dg.AssetCheckResult:
         severity=dg.AssetCheckSeverity.WARN if verdict.recoverable else dg.AssetCheckSeverity.ERROR,
         description=verdict.reason,
         metadata={
-            "replay_floor": verdict.first_epoch,
-            **({} if margin is None else {"replay_margin_seconds": margin}),
+            SampleName.REPLAY_FLOOR.value: verdict.first_epoch,
+            **({} if margin is None else {SampleName.REPLAY_MARGIN_SECONDS.value: margin}),
         },
     )

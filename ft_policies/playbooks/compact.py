@@ -18,8 +18,10 @@ FEWEST_FILES = 100
 """Fewer new files than that are not worth a commit."""
 MOST_FILES = 20_000
 """More files than that are merged in several commits."""
-CHECKPOINT_COMMITS = 1_000
-"""After that many commits the log gets a checkpoint: opening the table reads it and all later commits."""
+CHECKPOINT_COMMITS = 200
+"""After that many commits the log gets a checkpoint: each commit reads all later ones."""
+MOST_CHECKPOINTS = 3
+"""More needless checkpoints than that are deleted."""
 SMALL_BYTES = 4 * 1024**2
 LARGE_BYTES = 512 * 1024**2
 
@@ -48,12 +50,15 @@ class EpochFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """The files of a table: those to merge next, those that no restore needs, and the commits since its checkpoint."""
+    """The files of a table: those to merge next, those that no restore needs, and the checkpoints of its log."""
 
     table: TableKind
     due: EpochFiles | None
     expired: int
     commits: int
+    """Commits since the last checkpoint."""
+    checkpoints: int
+    """Older checkpoints that are not needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +121,16 @@ class WriteCheckpoint:
     name: ClassVar = "WriteCheckpoint"
     table: TableKind
     commits: int
+    checkpoints: int
 
     def describe(self) -> str:
         return (
-            f"sums up {self.commits} commits of the table {self.table} in a checkpoint of its log"
+            f"sums up {self.commits} commits of the table {self.table} in a checkpoint of its log, "
+            "and deletes older checkpoints that are not needed"
         )
 
     def after(self, facts: CompactFacts) -> CompactFacts:
-        return facts.with_table(replace(facts.of(self.table), commits=0))
+        return facts.with_table(replace(facts.of(self.table), commits=0, checkpoints=0))
 
 
 CompactStep: TypeAlias = MergeFiles | DeleteMerged | WriteCheckpoint
@@ -140,8 +147,8 @@ def next_step(facts: CompactFacts) -> CompactStep | None:
             return MergeFiles(table.table, due.first, due.last, due.files, due.size_bytes)
         if table.expired:
             return DeleteMerged(table.table, table.expired)
-        if table.commits >= CHECKPOINT_COMMITS:
-            return WriteCheckpoint(table.table, table.commits)
+        if table.commits >= CHECKPOINT_COMMITS or table.checkpoints > MOST_CHECKPOINTS:
+            return WriteCheckpoint(table.table, table.commits, table.checkpoints)
     return None
 
 

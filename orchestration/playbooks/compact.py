@@ -104,6 +104,7 @@ class Compact(StreamPlaybook[CompactFacts, CompactStep]):
             due=files_to_merge(units),
             expired=len(compaction.find_expired(table, hours=self._window_hours())),
             commits=compaction.commits_since_checkpoint(table),
+            checkpoints=compaction.count_needless_checkpoints(),
         )
 
     def _output_units(self, files: Sequence[LiveFile]) -> Iterator[EpochFiles]:

@@ -193,6 +193,12 @@ class TableCompaction:
             newest = max((version for version, _ in _checkpoints(files, root)), default=-1)
         return table.version() - newest
 
+    def count_needless_checkpoints(self) -> int:
+        """How many older checkpoints of the log are not needed to read any version."""
+        with translate_errors(self.path):
+            files, root = open_filesystem(self.path, self.connect)
+            return len(_needless_checkpoints(sorted(_checkpoints(files, root))))
+
     def checkpoint(self) -> int:
         """Write a checkpoint of the log; returns how many older ones were deleted."""
         with translate_errors(self.path):

@@ -54,7 +54,9 @@ def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions)
     assert checks == [
         "outputs/alpha:expectations",
         "outputs/alpha:ledger_complete",
+        "outputs/alpha:table_bounded",
         "outputs/beta:ledger_complete",
+        "outputs/beta:table_bounded",
         "snapshots/alpha:proven",
         "snapshots/alpha:recent",
         "snapshots/alpha:restorable",

@@ -74,6 +74,12 @@ def test_the_stored_names_of_recovery_steps_do_not_change() -> None:
 
 
 def test_every_name_ends_in_its_unit_or_counts_something() -> None:
-    counts = {SampleName.DEAD_LETTERS, SampleName.INPUT_AWAY, SampleName.SYNC_REQUESTS}
+    counts = {
+        SampleName.DEAD_LETTERS,
+        SampleName.INPUT_AWAY,
+        SampleName.REPLAY_FLOOR,
+        SampleName.SYNC_REQUESTS,
+        SampleName.TABLE_FILES,
+    }
     units = ("_seconds", "_bytes", "_rows", "_cores", "_per_second")
     assert all(name.endswith(units) for name in set(SampleName) - counts)

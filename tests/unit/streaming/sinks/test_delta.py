@@ -205,7 +205,7 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
     sink.prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
     assert configuration == {
-        "delta.checkpointInterval": "10000",
+        "delta.checkpointInterval": "200",
         "delta.logRetentionDuration": "interval 172800 seconds",
         "delta.deletedFileRetentionDuration": "interval 180000 seconds",
     }
@@ -214,7 +214,7 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
 def test_a_table_without_a_restore_window_keeps_what_delta_keeps(project: World) -> None:
     project.sink("a").prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
-    assert configuration == {"delta.checkpointInterval": "10000"}
+    assert configuration == {"delta.checkpointInterval": "200"}
 
 
 def killed_between_table_and_ledger(project: World, numbers: list[int]) -> None:
