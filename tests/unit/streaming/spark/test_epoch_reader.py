@@ -1,0 +1,66 @@
+"""The reader that Spark asks for epochs, without Spark: its offsets carry the digest of what was decided."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import LongType, StructField, StructType
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.spark.checkpoint import read_input_digest
+from holdfast.streaming.spark.epoch_source import EpochReader
+from tests.builders.control_rows import a_proposal
+from tests.builders.replicas import a_spec
+
+SCHEMA = StructType([StructField("offset", LongType())])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ControlStore]:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def reader(tmp_path: Path, store: ControlStore) -> Iterator[EpochReader]:
+    spec = a_spec(tmp_path, store)
+    Gate(spec.folder).set(GateState(open=True, token=1))
+    opened = EpochReader(spec, SCHEMA)
+    yield opened
+    opened.stop()
+
+
+def test_an_offset_names_the_input_that_was_decided(
+    reader: EpochReader, store: ControlStore, tmp_path: Path
+) -> None:
+    decided = store.epochs.propose(a_proposal(0))
+    offset = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert offset == {"epoch": 0, "input": digest_input(decided)}
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text(f'v1\n{{"conf":{{}}}}\n{json.dumps(offset)}')
+    assert read_input_digest(tmp_path, 0) == digest_input(decided)
+
+
+def test_a_checkpoint_of_an_older_version_has_no_digest(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{"conf":{}}\n{"epoch": 0}')
+    assert read_input_digest(tmp_path, 0) is None
+    assert read_input_digest(tmp_path, 1) is None
+
+
+def test_an_epoch_that_was_decided_again_is_not_read_under_the_offset_of_the_first_decision(
+    reader: EpochReader, store: ControlStore
+) -> None:
+    start = reader.initialOffset()
+    store.epochs.propose(a_proposal(0))
+    planned = reader.latestOffset(start, ReadAllAvailable())
+    with store._database.write() as connection:  # the control store loses its last commit
+        connection.exec_driver_sql("DELETE FROM epochs")
+    store.epochs.propose(a_proposal(0, proposer="r2"))
+    with pytest.raises(PermanentError, match="was planned with other input"):
+        reader.partitions(start, planned)
