@@ -17,7 +17,6 @@ from pyarrow import fs
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.tables import open_table_at, table_errors
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
 
@@ -39,7 +38,8 @@ def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[
         if not dry_run:
             table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
-        orphans = _orphaned_folders(files, root, table)
+        limit = project.clock.now() - ORPHAN_HOURS * 3600
+        orphans = _orphaned_folders(files, root, table, limit)
         for folder in () if dry_run else orphans:
             files.delete_dir(f"{root}/data/{folder}")
     return [file.removeprefix(f"{root}/") for folder in orphans.values() for file in folder]
@@ -55,26 +55,27 @@ def list_staged_folders(files: fs.FileSystem, root: str) -> list[str]:
     ]
 
 
-def _orphaned_folders(files: fs.FileSystem, root: str, table: DeltaTable) -> dict[str, list[str]]:
-    """The folders to delete, each with its files."""
+def _orphaned_folders(
+    files: fs.FileSystem, root: str, table: DeltaTable, limit: float
+) -> dict[str, list[str]]:
+    """The folders to delete, each with its files; all are older than the limit."""
     current = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
     used = {folder for path in current for folder in _folders_in(path)}
     old = {
         folder: paths
         for folder in list_staged_folders(files, root)
         if folder not in used
-        and (paths := _files_if_old(files, f"{root}/data/{folder}")) is not None
+        and (paths := _files_if_old(files, f"{root}/data/{folder}", limit)) is not None
     }
     named = _folders_in_log(files, root) if old else set()
     return {folder: paths for folder, paths in old.items() if folder not in named}
 
 
-def _files_if_old(files: fs.FileSystem, folder: str) -> list[str] | None:
+def _files_if_old(files: fs.FileSystem, folder: str, limit: float) -> list[str] | None:
     """The files of a folder; `None` if one of them, or the empty folder, is not old enough."""
     entries = files.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
     stored = [entry for entry in entries if entry.type is fs.FileType.File]
     dated = stored or [files.get_file_info(folder)]
-    limit = SYSTEM_CLOCK.now() - ORPHAN_HOURS * 3600
     is_old = all(entry.mtime is not None and entry.mtime.timestamp() < limit for entry in dated)
     return [entry.path for entry in stored] if is_old else None
 

@@ -27,7 +27,6 @@ from holdfast.orchestration.jobs.dagster_history import prune_dagster
 from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.orchestration.retention import prune_epochs, prune_records, rotate_logs
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
 from holdfast.resources.vault.records import Pruned
@@ -67,7 +66,7 @@ def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, in
     names = sorted(project.config.streams)
     for log in rotate_logs(project, streams=names):
         context.log.info("rotated %s", log)
-    before = SYSTEM_CLOCK.now() - project.config.deployment.retention.dagster
+    before = project.clock.now() - project.config.deployment.retention.dagster
     return {
         **prune_records(project, streams=names),
         "dagster_runs": prune_dagster(context.instance, before=before),
