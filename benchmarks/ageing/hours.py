@@ -50,11 +50,8 @@ class StreamAgeing:
     def maintain(self, hour: int) -> None:
         """Run what the schedules of the product run, and once a day what `holdfast inputs --prune` does."""
         began = time.time()  # noqa: TID251 - files are dated by the real clock
-        resource = SimulatedResource(self.project)
-        context = dg.build_op_context(
-            instance=self.dagster.instance, resources={"projects": resource}
-        )
-        prune(context, config=PruneConfig(), projects=resource)
+        context = dg.build_op_context(instance=self.dagster.instance)
+        prune(context, config=PruneConfig(), projects=SimulatedResource(self.project))
         if self.rows.input_folder is not None and hour % HOURS_PER_DAY == HOURS_PER_DAY - 1:
             delete_unneeded(self.project, read_inputs(self.project, self.stream))
         self.dagster.purge_ticks(self.clock.at)

@@ -33,7 +33,7 @@ def declaration(kind: str, root: Path) -> dict[str, Any]:
 
 def _rate() -> dict[str, Any]:
     profile = {"kind": "constant", "rows_per_second": RATE}
-    return {"kind": "rate", "keys": KEYS, "partitions": 1, "profile": profile}
+    return {"kind": "rate", "seed": 7, "keys": KEYS, "partitions": 1, "profile": profile}
 
 
 def _files(root: Path) -> dict[str, Any]:
