@@ -19,7 +19,12 @@ from holdfast.orchestration.jobs.lifecycle import (
     stop_stream,
     switch_tier,
 )
-from holdfast.orchestration.jobs.maintenance import prune_snapshots, rehash_output, repair_stream
+from holdfast.orchestration.jobs.maintenance import (
+    compact_tables,
+    prune_snapshots,
+    rehash_output,
+    repair_stream,
+)
 from holdfast.orchestration.jobs.recovery import recover_stream
 from holdfast.orchestration.jobs.reports import (
     REPORT_COSTS,
@@ -31,6 +36,7 @@ from holdfast.orchestration.jobs.restore import restore_stream
 from holdfast.orchestration.schedules import (
     AUDIT,
     audits,
+    compaction,
     durable_snapshots,
     failure_drills,
     restore_drills,
@@ -67,6 +73,7 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
             recover_stream,
             restore_stream,
             prune_snapshots,
+            compact_tables,
             rehash_output,
             prove_snapshot,
             drill_stream,
@@ -83,6 +90,7 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
         ],
         schedules=[
             durable_snapshots,
+            compaction,
             retention,
             restore_drills,
             failure_drills,

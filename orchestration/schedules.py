@@ -1,4 +1,4 @@
-"""The schedules: durable snapshots, retention, audits, drills."""
+"""The schedules: durable snapshots, compaction, retention, audits, drills."""
 
 import dagster as dg
 
@@ -14,7 +14,7 @@ from holdfast.orchestration.jobs.drills import (
     prove_snapshot,
 )
 from holdfast.orchestration.jobs.lifecycle import SnapshotConfig, snapshot_stream
-from holdfast.orchestration.jobs.maintenance import prune_snapshots
+from holdfast.orchestration.jobs.maintenance import compact_tables, prune_snapshots
 from holdfast.orchestration.jobs.reports import REPORT_KEYS
 from holdfast.orchestration.playbooks.drill import Drill
 from holdfast.orchestration.playbooks.prove import find_newest_provable
@@ -122,6 +122,12 @@ def restore_drills(
     ] or dg.SkipReason("no stream has a snapshot that can be proven")
 
 
+compaction = build_schedule(
+    "compaction",
+    "3,23,43 * * * *",
+    compact_tables,
+    "Merges the files of old epochs in the tables of all streams, so that commits do not slow down.",
+)
 retention = build_schedule(
     "retention",
     "7 * * * *",

@@ -18,7 +18,6 @@ from holdfast.orchestration.cli.commands import (
     drill,
     explain,
     incidents,
-    inputs,
     logs,
     migrate,
     restore,
@@ -28,6 +27,7 @@ from holdfast.orchestration.cli.commands import (
     status,
     streams,
     switch,
+    upkeep,
     what_if,
 )
 from holdfast.orchestration.cli.demo import command as demo
@@ -104,7 +104,7 @@ restore.register(app)
 status.register(app)
 logs.register(app)
 incidents.register(app)
-inputs.register(app)
+upkeep.register(app)
 drill.register(app)
 doctor.register(app)
 explain.register(app)

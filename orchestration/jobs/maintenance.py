@@ -1,4 +1,4 @@
-"""The maintenance jobs: pruning snapshots, repairing a stream, hashing its table again."""
+"""The maintenance jobs: pruning, compacting and repairing a stream, hashing its table again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from holdfast.assets.keys import output_key, snapshots_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.doctor.findings import RepairKind
+from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
 from holdfast.observation.orphans import drop_orphans
@@ -25,6 +26,7 @@ from holdfast.orchestration.jobs.base import (
 )
 from holdfast.orchestration.jobs.dagster_history import prune_dagster
 from holdfast.orchestration.parsing import ALL, parse_repair
+from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.orchestration.retention import prune_epochs, prune_records, rotate_logs
 from holdfast.resources.project import Project
@@ -154,6 +156,42 @@ def _findings(repair: Repair) -> dict[str, Any]:
     return dict(judge(diagnosis.findings).metadata or {})
 
 
+class CompactConfig(dg.Config):
+    """The streams whose tables to compact."""
+
+    streams: list[str] = Field(
+        default_factory=list, description="Declared streams; empty means all."
+    )
+    dry_run: bool = Field(default=False, description="Only show the plan. Nothing is changed.")
+
+
+@dg.op(
+    description="Merge the files of old epochs, and delete those that no restore can need any more."
+)
+def compact(
+    context: dg.OpExecutionContext,
+    config: CompactConfig,
+    projects: dg.ResourceParam[ProjectResource],
+) -> None:
+    """Compact each stream; one that cannot be compacted does not hold up the others."""
+    metadata: dict[str, dg.MetadataValue] = {}
+    failures: list[HoldfastError] = []
+    with dagster_errors(), projects.open() as project:
+        names = [project.config.stream(name).name for name in config.streams]
+        for name in names or sorted(project.config.streams):
+            playbook = Compact(project, name, context.run_id)
+            try:
+                shown = (show_plan if config.dry_run else show_steps)(context, playbook)
+            except HoldfastError as error:
+                context.log.warning("%s not compacted: %s (%s)", name, error, error.hint)
+                failures.append(error)
+            else:
+                metadata |= {f"{name}: {title}": table for title, table in shown.items()}
+        context.add_output_metadata(metadata)
+        if failures:
+            raise failures[0]
+
+
 class RehashConfig(StreamConfig):
     """The stream whose table to hash, and how many epochs of it."""
 
@@ -212,6 +250,14 @@ repair_stream = build_job(
     playbook="repair",
     description="Applies the doctor's repairs to a stream; what it removes is kept until the run is confirmed or "
     "undone with `holdfast doctor`. A dry run, unless `dry_run` is false.",
+    max_runtime_seconds=3600,
+)
+compact_tables = build_job(
+    "compact_tables",
+    compact,
+    playbook="compact",
+    description="Merges the files of old epochs in the tables of all streams, each time in one commit and after a "
+    "comparison of all rows; files that were merged before the restore window are deleted.",
     max_runtime_seconds=3600,
 )
 rehash_output = build_job(

@@ -3,8 +3,12 @@
 Each epoch is a commit. A restore in place rolls the table back to its content after an epoch, and records
 that in its own commit: earlier commits of later epochs are no longer in force. A fork begins with one
 commit that has the epochs of another stream up to the fork.
+
+Each epoch has a folder of its own, until its files are merged with those of the epochs beside it: then the name of the
+folder says from which epoch to which its rows are.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +28,41 @@ INPUT = "holdfast.input"
 """The digest of the input that was decided for the epoch."""
 RESTORED_TO = "holdfast.restored_to"
 COPIED_THROUGH = "holdfast.copied_through"
+MERGED = "holdfast.merged"
+"""The first and the last epoch whose files a commit has merged."""
 CLOSED = 2**62
 """The version of an application transaction that nothing can follow: its history has ended."""
 FIRST_LOOK = 500
+_MERGED_FOLDER = re.compile(r"data/(\d{12})-(\d{12})-merged-[0-9a-f]{8}/")
+_EPOCH_FOLDER = re.compile(r"data/(\d{12})-")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EpochRange:
+    """Epochs from the first to the last."""
+
+    first: int
+    last: int
+
+    def __contains__(self, epoch: int) -> bool:
+        return self.first <= epoch <= self.last
+
+
+def merged_folder(epochs: EpochRange, unique: str) -> str:
+    """The folder of merged files; folders are in the order of their last epochs."""
+    return f"data/{epochs.last:012d}-{epochs.first:012d}-merged-{unique}"
+
+
+def merged_epochs(path: str) -> EpochRange | None:
+    """The epochs of a merged file, by its path in the table; `None` for other files."""
+    match = _MERGED_FOLDER.match(path)
+    return None if match is None else EpochRange(int(match[2]), int(match[1]))
+
+
+def epoch_of(path: str) -> int | None:
+    """The epoch of a file that was not merged; `None` for merged files and those of other programs."""
+    match = None if _MERGED_FOLDER.match(path) else _EPOCH_FOLDER.match(path)
+    return None if match is None else int(match[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,24 @@
-"""`holdfast inputs`: which input files are still needed, and deleting the others."""
+"""`holdfast inputs` and `holdfast compact`: what a stream leaves behind, at its source and in its tables."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.orchestration.cli import format as fmt
-from holdfast.orchestration.cli.terminal import DONE, JsonOption, Stream, Terminal, terminal
+from holdfast.orchestration.cli.playbook import PlaybookCommand
+from holdfast.orchestration.cli.terminal import (
+    DONE,
+    DryRunOption,
+    JsonOption,
+    Stream,
+    Terminal,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from holdfast.orchestration.inputs import StreamInputs
+    from holdfast.orchestration.playbooks.compact import Compact
+    from holdfast.resources.project import Project
     from holdfast.streaming.sources.files import ListedFile
 
 
@@ -16,6 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Examples:  holdfast inputs clicks  ·  holdfast inputs clicks --prune")(
         inputs
     )
+    app.command(epilog="Example:  holdfast compact clicks --dry-run")(compact)
 
 
 def inputs(
@@ -68,3 +79,36 @@ def _show(term: Terminal, found: "StreamInputs", *, as_json: bool) -> None:
 def _sum(files: "tuple[ListedFile, ...]") -> str:
     size = sum(file.size_bytes for file in files)
     return f"{fmt.plural(len(files), 'input file')} ({fmt.size(size)})"
+
+
+def compact(
+    ctx: typer.Context,
+    *,
+    stream: Stream,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge the files of old epochs in the tables of a stream; it may run meanwhile.
+
+    The schedule `compaction` does the same every 20 minutes. Rows and epochs stay as they are.
+    """
+
+    def build(project: "Project", stream: str, run: str) -> "Compact":
+        from holdfast.orchestration.playbooks.compact import Compact
+
+        return Compact(project, stream, run)
+
+    term = terminal(ctx)
+    with term.open_project() as project:
+        project.config.stream(stream)
+        command = PlaybookCommand(
+            term=term,
+            project=project,
+            build=build,
+            nothing_to_do="is compact",
+            as_json=as_json,
+        )
+        if dry_run:
+            command.plan(stream)
+            return
+        command.run(stream)

@@ -1,0 +1,201 @@
+"""The compact playbook: merges the files of old epochs, so that a table does not grow slower with each epoch.
+
+Each epoch of a stream is a commit with files of its own. The cost of a commit, the memory of a replica and the size of
+the table's log depend on the number of files. The rows of a merged range of epochs are in one file a partition, and
+the name of its folder says which epochs they are: each of them is in the table exactly once. The single files stay
+readable for restores until the restore window is over.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import ClassVar, TypeAlias
+
+SETTLED_SECONDS = 600.0
+"""Epochs that were committed more recently than that are not merged yet."""
+FEWEST_FILES = 100
+"""Fewer new files than that are not worth a commit."""
+MOST_FILES = 20_000
+"""More files than that are merged in several commits."""
+CHECKPOINT_COMMITS = 1_000
+"""After that many commits the log gets a checkpoint: opening the table reads it and all later commits."""
+SMALL_BYTES = 4 * 1024**2
+LARGE_BYTES = 512 * 1024**2
+
+
+class TableKind(StrEnum):
+    """Which table of a stream."""
+
+    OUTPUT = "output"
+    DEAD_LETTERS = "dead_letters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochFiles:
+    """The files of adjacent epochs: of one epoch, or of a range that was merged before.
+
+    What does not fit (the table has other rows than the ledger) stays as it is.
+    """
+
+    first: int
+    last: int
+    files: int
+    size_bytes: int
+    is_merged: bool = False
+    fits: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """The files of a table: those to merge next, those that no restore needs, and the commits since its checkpoint."""
+
+    table: TableKind
+    due: EpochFiles | None
+    expired: int
+    commits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactFacts:
+    """The tables of a stream; none while a restore is unfinished."""
+
+    tables: tuple[TableFacts, ...]
+
+    def with_table(self, changed: TableFacts) -> "CompactFacts":
+        tables = (changed if table.table is changed.table else table for table in self.tables)
+        return replace(self, tables=tuple(tables))
+
+    def of(self, kind: TableKind) -> TableFacts:
+        return next(table for table in self.tables if table.table is kind)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFiles:
+    """Write the rows of these epochs into new files, compare them, and replace the files in one commit."""
+
+    name: ClassVar = "MergeFiles"
+    table: TableKind
+    first: int
+    last: int
+    files: int
+    size_bytes: int
+
+    def describe(self) -> str:
+        return (
+            f"merges {self.files} files of epochs {self.first} to {self.last} of the table {self.table}, "
+            "after a comparison of all rows"
+        )
+
+    def after(self, facts: CompactFacts) -> CompactFacts:
+        return facts.with_table(replace(facts.of(self.table), due=None))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMerged:
+    """Delete the files that were merged before the restore window."""
+
+    name: ClassVar = "DeleteMerged"
+    table: TableKind
+    files: int
+
+    def describe(self) -> str:
+        return (
+            f"deletes {self.files} files of the table {self.table} that were merged before the restore window: "
+            "no restore can need them"
+        )
+
+    def after(self, facts: CompactFacts) -> CompactFacts:
+        return facts.with_table(replace(facts.of(self.table), expired=0))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCheckpoint:
+    """Sum up the table's log, so that it opens fast, and delete the sums before that are not needed."""
+
+    name: ClassVar = "WriteCheckpoint"
+    table: TableKind
+    commits: int
+
+    def describe(self) -> str:
+        return (
+            f"sums up {self.commits} commits of the table {self.table} in a checkpoint of its log"
+        )
+
+    def after(self, facts: CompactFacts) -> CompactFacts:
+        return facts.with_table(replace(facts.of(self.table), commits=0))
+
+
+CompactStep: TypeAlias = MergeFiles | DeleteMerged | WriteCheckpoint
+
+
+def next_step(facts: CompactFacts) -> CompactStep | None:
+    """The next step; `None` when all tables are compact.
+
+    The checkpoint is last: it forgets the files that were deleted.
+    """
+    for table in facts.tables:
+        due = table.due
+        if due is not None:
+            return MergeFiles(table.table, due.first, due.last, due.files, due.size_bytes)
+        if table.expired:
+            return DeleteMerged(table.table, table.expired)
+        if table.commits >= CHECKPOINT_COMMITS:
+            return WriteCheckpoint(table.table, table.commits)
+    return None
+
+
+def files_to_merge(units: Sequence[EpochFiles]) -> EpochFiles | None:
+    """The first range that is worth merging; `units` are in the order of epochs."""
+    for run in _runs(units):
+        fresh = next(_fresh(run), None)
+        if fresh is not None:
+            first, last = fresh
+            return _sum(run[_reach_back(run, first, last) : last])
+    return None
+
+
+def _runs(units: Sequence[EpochFiles]) -> Iterator[Sequence[EpochFiles]]:
+    """The longest sequences of adjacent epochs that fit."""
+    fitting = [unit for unit in units if unit.fits]
+    cuts = [
+        place
+        for place, (before, after) in enumerate(pairwise(fitting), 1)
+        if before.last + 1 != after.first
+    ]
+    for begin, end in pairwise([0, *cuts, len(fitting)]):
+        yield fitting[begin:end]
+
+
+def _fresh(run: Sequence[EpochFiles]) -> Iterator[tuple[int, int]]:
+    """The stretches of files that were not merged yet and that are worth it, as places in the run."""
+    begin, files = 0, 0
+    for place, unit in enumerate([*run, None]):
+        if unit is None or unit.is_merged or files + unit.files > MOST_FILES:
+            if files >= FEWEST_FILES:
+                yield begin, place
+            begin, files = place, 0
+        if unit is not None and unit.is_merged:
+            begin = place + 1
+        elif unit is not None:
+            files += unit.files
+
+
+def _reach_back(run: Sequence[EpochFiles], first: int, last: int) -> int:
+    """Where to begin, so that ranges that were merged before grow without being written too often."""
+    size = sum(unit.size_bytes for unit in run[first:last])
+    while first > 0 and run[first - 1].is_merged:
+        before = run[first - 1].size_bytes
+        if before > max(SMALL_BYTES, 2 * size) or before + size > LARGE_BYTES:
+            break
+        first, size = first - 1, size + before
+    return first
+
+
+def _sum(units: Sequence[EpochFiles]) -> EpochFiles:
+    return EpochFiles(
+        first=units[0].first,
+        last=units[-1].last,
+        files=sum(unit.files for unit in units),
+        size_bytes=sum(unit.size_bytes for unit in units),
+    )

@@ -1,0 +1,196 @@
+"""The compact playbook: what is merged when, and a run that dies at any step is finished by the next."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from holdfast.assets.outputs import audit
+from holdfast.ft_policies.playbooks import compact as policy
+from holdfast.ft_policies.playbooks.compact import (
+    EpochFiles,
+    MergeFiles,
+    TableKind,
+    files_to_merge,
+)
+from holdfast.orchestration.playbooks.compact import Compact, compact
+from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.streaming.sinks import compaction
+from holdfast.streaming.sinks.compaction import live_files
+from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
+from tests.fakes.projects import SimulatedProject, simulated_projects
+
+DAY = 86400.0
+STEPS = ["MergeFiles", "DeleteMerged", "WriteCheckpoint"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedProject]:
+    monkeypatch.setattr(policy, "FEWEST_FILES", 4)
+    monkeypatch.setattr(policy, "CHECKPOINT_COMMITS", 5)
+    monkeypatch.setattr(compaction, "CHECKPOINT_SPACING", 3)
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        a_table(project.config.table_path(CLICKS))
+        yield project
+
+
+def commit(project: SimulatedProject, *epochs: int, age_seconds: float = 2 * DAY) -> None:
+    """Epochs as a stream leaves them, so long ago; every fourth has no rows."""
+    for epoch in epochs:
+        decide_epoch(project, epoch)
+        rows = 0 if epoch % 4 == 3 else 2
+        if rows:
+            a_commit(
+                project.config.table_path(CLICKS),
+                epoch,
+                words(rows, first=10 * epoch),
+                digest=f"{epoch:016x}",
+            )
+        entry = LedgerEntry(
+            stream=CLICKS, epoch=epoch, replica="r1", token=1, rows=rows, digest=f"{epoch:016x}"
+        )
+        project.store.ledger.commit(entry, history=0)
+    with sqlite3.connect(project.config.home / "control.db") as database:
+        at = project.store.now() - age_seconds
+        database.execute("UPDATE ledger SET committed_at = ? WHERE epoch >= ?", (at, epochs[0]))
+
+
+def output(project: SimulatedProject) -> list[int]:
+    return sorted(DeltaTable(project.config.table_path(CLICKS)).to_pandas()["count"])
+
+
+def files(project: SimulatedProject) -> int:
+    return len(live_files(DeltaTable(project.config.table_path(CLICKS))))
+
+
+def test_old_epochs_are_merged_and_newer_ones_are_not(project: SimulatedProject) -> None:
+    commit(project, *range(8))
+    commit(project, *range(8, 16), age_seconds=60.0)
+    before = output(project)
+    assert compact(project, CLICKS)[0] == "MergeFiles"
+    assert output(project) == before
+    assert files(project) == 1 + 6
+    assert Compact(project, CLICKS, "again").plan() == []
+    result = audit(project, CLICKS)
+    assert result.passed, result.description
+
+
+def test_a_run_that_dies_before_or_after_any_step_is_finished_by_the_next(
+    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Compact, "_window_hours", lambda _: 0)  # all merged files have expired
+    first, died = 0, []
+    for step in STEPS:
+        for place in ("before", "after"):
+            commit(project, *range(first, first + 8))
+            first += 8
+            expected = output(project)
+            died += _run_and_die(project, step, place)
+            assert output(project) == expected
+            compact(project, CLICKS)
+            assert output(project) == expected
+            assert Compact(project, CLICKS, "again").plan() == []
+            result = audit(project, CLICKS)
+            assert result.passed, result.description
+    assert set(died) == set(STEPS)
+
+
+class DeadRunError(Exception):
+    """The process of a run was killed."""
+
+
+def _run_and_die(project: SimulatedProject, at: str, place: str) -> list[str]:
+    playbook = Compact(project, CLICKS, "dies")
+    act = playbook.act
+
+    def die(step: policy.CompactStep) -> object:
+        if step.name == at and place == "before":
+            raise DeadRunError
+        result = act(step)
+        if step.name == at:
+            raise DeadRunError
+        return result
+
+    playbook.act = die  # type: ignore[method-assign, assignment]
+    try:
+        list(playbook.steps())
+    except DeadRunError:
+        return [at]
+    return []
+
+
+def test_a_stream_that_is_being_restored_is_left_alone(project: SimulatedProject) -> None:
+    commit(project, *range(8))
+    project.store.restores.request(CLICKS, epoch=2, snapshot=None, why="", run="")
+    assert Compact(project, CLICKS, "run").plan() == []
+
+
+def test_epochs_whose_rows_the_ledger_does_not_have_stay_as_they_are(
+    project: SimulatedProject,
+) -> None:
+    commit(project, *range(14))
+    DeltaTable(project.config.table_path(CLICKS)).delete("count = 60")  # a row of epoch 6
+    before = output(project)
+    assert compact(project, CLICKS)[:2] == ["MergeFiles", "MergeFiles"]
+    assert output(project) == before
+    assert files(project) == 3
+
+
+def test_a_plan_names_files_and_epochs(project: SimulatedProject) -> None:
+    commit(project, *range(8))
+    [step, *_] = Compact(project, CLICKS, "run").plan()
+    assert step == MergeFiles(TableKind.OUTPUT, 0, 7, 6, step.size_bytes)  # type: ignore[union-attr]
+    assert "merges 6 files of epochs 0 to 7" in step.describe()
+
+
+def fresh(first: int, last: int, size_bytes: int = 1000) -> list[EpochFiles]:
+    return [
+        EpochFiles(first=epoch, last=epoch, files=1, size_bytes=size_bytes)
+        for epoch in range(first, last + 1)
+    ]
+
+
+def merged(first: int, last: int, size_bytes: int) -> EpochFiles:
+    return EpochFiles(first=first, last=last, files=1, size_bytes=size_bytes, is_merged=True)
+
+
+def test_few_new_files_are_not_worth_a_commit() -> None:
+    assert files_to_merge(fresh(0, policy.FEWEST_FILES - 2)) is None
+    due = files_to_merge(fresh(0, policy.FEWEST_FILES - 1))
+    assert due is not None
+    assert (due.first, due.last) == (0, policy.FEWEST_FILES - 1)
+
+
+def test_small_ranges_grow_and_large_ones_stay() -> None:
+    new = fresh(200, 399)
+    small = files_to_merge([merged(0, 199, policy.SMALL_BYTES), *new])
+    assert small is not None
+    assert small.first == 0
+    large = files_to_merge([merged(0, 199, policy.SMALL_BYTES + 1), *new])
+    assert large is not None
+    assert large.first == 200
+
+
+def test_a_backlog_is_merged_in_portions() -> None:
+    due = files_to_merge(fresh(0, 2 * policy.MOST_FILES))
+    assert due is not None
+    assert (due.first, due.files) == (0, policy.MOST_FILES)
+
+
+def test_the_files_of_a_stream_that_runs_for_a_year_stay_few() -> None:
+    """One merge of 1,200 epochs each 20 minutes, 1 KB an epoch; the rows are written a few times only."""
+    ranges: list[EpochFiles] = []
+    written = 0
+    for run in range(3 * 24 * 365):
+        batch = EpochFiles(first=run, last=run, files=1200, size_bytes=1_200_000)
+        due = files_to_merge([*ranges, batch])
+        assert due is not None
+        written += due.size_bytes
+        ranges = [unit for unit in ranges if unit.last < due.first]
+        ranges.append(merged(due.first, due.last, due.size_bytes))
+    assert len(ranges) < 150
+    assert written < 20 * run * 1_200_000
