@@ -7,7 +7,7 @@ into the product's tables in bulk.
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,22 +94,20 @@ class ControlStoreAgeing:
 
     def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
         """Write `count` epochs, one a second, with ledger entries, copies and samples."""
-        numbers = range(first, first + count)
-        decided = [self._epoch(n, begin_at + n - first, author) for n in numbers]
+        decided = [
+            self._epoch(n, begin_at + n - first, author) for n in range(first, first + count)
+        ]
+        common = {**asdict(self.entry), "replica": author.replica, "token": author.token}
         entries = [
-            asdict(
-                replace(
-                    self.entry,
-                    epoch=row.epoch,
-                    replica=author.replica,
-                    token=author.token,
-                    committed_at=row.decided_at + COMMIT_AFTER_SECONDS,
-                )
-            )
+            {
+                **common,
+                "epoch": row["epoch"],
+                "committed_at": row["decided_at"] + COMMIT_AFTER_SECONDS,
+            }
             for row in decided
         ]
         with self._database.write(durable=False) as connection:
-            connection.execute(sa.insert(epochs), [asdict(row) for row in decided])
+            connection.execute(sa.insert(epochs), decided)
             if self.input_folder is not None:
                 connection.execute(sa.insert(epoch_files), list(self._files(decided)))
             connection.execute(sa.insert(ledger), entries)
@@ -153,19 +151,19 @@ class ControlStoreAgeing:
     def _database(self) -> Any:
         return self.project.store._database  # noqa: SLF001 - rows are written in bulk
 
-    def _epoch(self, number: int, at: float, author: Author) -> Epoch:
+    def _epoch(self, number: int, at: float, author: Author) -> Row:
         start, end, taken = self._slice(number, at)
-        return replace(
-            self.epoch,
-            epoch=number,
-            start=start,
-            end=end,
-            input=taken,
-            rows=RATE,
-            token=author.token,
-            proposer=author.replica,
-            decided_at=at,
-        )
+        return {
+            "stream": self.stream,
+            "epoch": number,
+            "start": start,
+            "end": end,
+            "input": taken,
+            "rows": RATE,
+            "token": author.token,
+            "proposer": author.replica,
+            "decided_at": at,
+        }
 
     def _slice(self, number: int, at: float) -> tuple[Row, Row, Row]:
         ahead = number - self.epoch.epoch
@@ -182,13 +180,13 @@ class ControlStoreAgeing:
         file = {"name": name, "size": len(body), "changed_ns": changed_ns, "rows": RATE}
         return {"files": before}, {"files": before + 1}, {"files": [file]}
 
-    def _files(self, decided: Iterable[Epoch]) -> Iterator[Row]:
+    def _files(self, decided: Iterable[Row]) -> Iterator[Row]:
         for epoch in decided:
-            file = epoch.input["files"][0]
+            file = epoch["input"]["files"][0]
             yield {
                 "stream": self.stream,
                 "name": file["name"],
-                "epoch": epoch.epoch,
+                "epoch": epoch["epoch"],
                 "size": file["size"],
                 "changed_ns": file["changed_ns"],
             }

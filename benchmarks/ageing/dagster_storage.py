@@ -19,7 +19,13 @@ from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.scheduler.instigation import TickStatus
 
 HOUR_SECONDS, DAY_SECONDS = 3600.0, 86400.0
-RUNS_PER_HOUR = {"snapshot_stream": 4, "prune_snapshots": 1, "audit": 1, "report_now": 1}
+RUNS_PER_HOUR = {
+    "snapshot_stream": 4,
+    "compact_tables": 3,
+    "prune_snapshots": 1,
+    "audit": 1,
+    "report_now": 1,
+}
 RUNLESS = ""
 REPORTS_PER_HOUR = 4
 _EVENT_COLUMNS = "event, dagster_event_type, step_key, asset_key, partition"

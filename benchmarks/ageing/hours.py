@@ -1,7 +1,6 @@
 """A month of a stream, hour by hour: what it leaves is written in bulk, then the product's own maintenance runs."""
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ import dagster as dg
 
 from benchmarks.ageing.control_store import Author, ControlStoreAgeing, move_rows
 from benchmarks.ageing.dagster_storage import DagsterAgeing
-from benchmarks.ageing.output_table import TableAgeing, backdate, move_table
+from benchmarks.ageing.output_table import TableAgeing, move_table
 from benchmarks.ageing.snapshots import SnapshotAgeing
 from benchmarks.ageing.workload import INPUT
 from benchmarks.ageing.world import SimulatedClock, SimulatedProject, SimulatedResource, simulate
 from holdfast.orchestration.inputs import delete_unneeded, read_inputs
-from holdfast.orchestration.jobs.maintenance import PruneConfig, prune
+from holdfast.orchestration.jobs.maintenance import CompactConfig, PruneConfig, compact, prune
 from holdfast.resources.project import open_project
 
 HOURS_PER_DAY, HOUR_SECONDS = 24, 3600
@@ -49,13 +48,14 @@ class StreamAgeing:
 
     def maintain(self, hour: int) -> None:
         """Run what the schedules of the product run, and once a day what `holdfast inputs --prune` does."""
-        began = time.time()  # noqa: TID251 - files are dated by the real clock
+        before, resource = self.table.version, SimulatedResource(self.project)
         context = dg.build_op_context(instance=self.dagster.instance)
-        prune(context, config=PruneConfig(), projects=SimulatedResource(self.project))
+        compact(context, config=CompactConfig(), projects=resource)
+        prune(context, config=PruneConfig(), projects=resource)
         if self.rows.input_folder is not None and hour % HOURS_PER_DAY == HOURS_PER_DAY - 1:
             delete_unneeded(self.project, read_inputs(self.project, self.stream))
         self.dagster.purge_ticks(self.clock.at)
-        backdate(self.table.root / "_delta_log", began, self.clock.at)
+        self.table.date_commits(before, self.clock.at)
 
 
 def age_stream(root: Path, stream: str, *, days: float, step: Step) -> None:

@@ -1,5 +1,6 @@
 """A live stream, as old as it is: killed, timed, and measured."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from deltalake import DeltaTable
 
 from benchmarks.ageing.workload import INPUT, feed
 from benchmarks.streams.kills import await_condition, kill_primary
-from benchmarks.streams.measurements import Meter
+from benchmarks.streams.measurements import Condition, Meter
 from benchmarks.streams.project import RUN
 from holdfast.configs.project import PROJECT_VARIABLE
 from holdfast.ft_policies.health import Health
@@ -29,6 +30,15 @@ SETTLE_EPOCHS = 30
 QUIET_SECONDS = 30.0
 STATUS_CALLS = 5
 KILL_PHASE_SECONDS = 1.0
+DEFINITIONS = "holdfast.orchestration.definitions"
+# with the op that has to know the stream
+SCHEDULED_JOBS = {
+    "snapshot_stream": "snapshot",
+    "compact_tables": "",
+    "prune_snapshots": "",
+    "audit": "",
+    "report_now": "",
+}
 
 
 @dataclass
@@ -39,7 +49,6 @@ class Measured:
     commit_cpu_seconds: list[float] = field(default_factory=list)
     status_seconds: list[float] = field(default_factory=list)
     rss_megabytes: list[float] = field(default_factory=list)
-    disk_megabytes: float = 0.0
     parts: dict[str, float] = field(default_factory=dict)
     """Megabytes by place."""
 
@@ -76,6 +85,16 @@ class LiveStream:
             yield found
         self.settle()
 
+    def run_scheduled_jobs(self) -> None:
+        """Run what Dagster's schedules run, so that its storage has a run of each to copy."""
+        for job, op in SCHEDULED_JOBS.items():
+            config = self.project.config.home / "dagster" / "run.yaml"
+            config.write_text(
+                json.dumps({"ops": {op: {"config": {"stream": self.stream}}}} if op else {})
+            )
+            self._call("dagster", "job", "execute", "-m", DEFINITIONS, "-j", job, "-c", str(config))
+            config.unlink()
+
     @property
     def committed(self) -> int:
         """The newest committed epoch."""
@@ -96,14 +115,22 @@ class LiveStream:
 
     def _time_status(self) -> float:
         began = time.monotonic()
-        subprocess.run(
-            [sys.executable, "-m", "holdfast.orchestration.cli.main", "status"],
-            env={**os.environ, PROJECT_VARIABLE: str(self.project.config.root)},
-            check=False,
-            capture_output=True,
-            cwd=self.project.config.root,
-        )
+        self._call("holdfast.orchestration.cli.main", "status")
         return time.monotonic() - began
+
+    def _call(self, module: str, *arguments: str) -> None:
+        config = self.project.config
+        subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            env={
+                **os.environ,
+                PROJECT_VARIABLE: str(config.root),
+                "DAGSTER_HOME": str(config.home / "dagster"),
+            },
+            check=True,
+            capture_output=True,
+            cwd=config.root,
+        )
 
     def _is_level(self) -> bool:
         seen = observe_stream(self.project, self.stream)
@@ -114,7 +141,7 @@ class LiveStream:
         row = self.project.store.snapshots.newest(self.stream)
         return None if row is None else row.id
 
-    def _wait(self, condition, what: str) -> None:  # type: ignore[no-untyped-def]
+    def _wait(self, condition: Condition, what: str) -> None:
         await_condition(self.project, self.stream, condition, what)
 
 
@@ -149,9 +176,7 @@ def measure_disk(project: Project, stream: str) -> dict[str, float]:
         "table_log": [table / "_delta_log"],
         "table_old_files": [table / "data"],
     }
-    return {
-        name: sum(_size(path, rows) for path in paths) / 1e6 for name, paths in places.items()
-    }
+    return {name: sum(_size(path, rows) for path in paths) / 1e6 for name, paths in places.items()}
 
 
 def _size(path: Path, but: set[str]) -> int:
@@ -163,5 +188,3 @@ def _size(path: Path, but: set[str]) -> int:
             file = f"{folder}/{name}"
             total += 0 if file in but else os.lstat(file).st_size
     return total
-
-

@@ -6,8 +6,7 @@ cut at the real time instead of the simulated: earlier than in a real month, and
 
 import json
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,10 @@ from holdfast.streaming.sinks.delta_table import CHECKPOINT_COMMITS
 from holdfast.streaming.sinks.lineage import EPOCH, REPLICA, TOKEN
 
 Action = dict[str, Any]
+SIMULATED_SECONDS = 60.0
+_AT, _NUMBER, _EPOCH, _FOLDER, _REPLICA, _TOKEN = (
+    f"@{mark}@" for mark in ("at", "number", "epoch", "folder", "replica", "token")
+)
 
 
 @dataclass
@@ -27,8 +30,9 @@ class TableAgeing:
 
     root: Path
     version: int
-    actions: Sequence[Action]
-    bodies: Sequence[bytes]
+    commit: str
+    """Its text, with marks where epochs differ."""
+    files: Mapping[str, bytes]
 
     @classmethod
     def of(cls, root: Path) -> "TableAgeing":
@@ -36,66 +40,84 @@ class TableAgeing:
         version = DeltaTable(str(root)).version()
         actions = read_commit(root, version)
         assert any(EPOCH in action.get("commitInfo", {}) for action in actions)
-        added = [action["add"] for action in actions if "add" in action]
-        return cls(root, version, actions, [(root / add["path"]).read_bytes() for add in added])
+        added = [action["add"]["path"] for action in actions if "add" in action]
+        files = {Path(path).name: (root / path).read_bytes() for path in added}
+        commit = "\n".join(json.dumps(_mark(action)) for action in actions)
+        return cls(
+            root, version, commit.replace(f'"{_AT}"', _AT).replace(f'"{_NUMBER}"', _NUMBER), files
+        )
 
     def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
         """Write `count` commits, one a second."""
         self.version = DeltaTable(str(self.root)).version()
+        written = (
+            self.commit.replace(_REPLICA, author.replica).replace(_TOKEN, str(author.token)),
+            author.replica,
+        )
         for epoch in range(first, first + count):
-            self._write_commit(epoch, begin_at + epoch - first, author)
+            at = begin_at + epoch - first
+            self._write_commit(epoch, at, *written)
             if (self.version + 1) % CHECKPOINT_COMMITS == 0:
-                began = time.time()  # noqa: TID251 - files are dated by the real clock
                 DeltaTable(str(self.root)).create_checkpoint()
-                backdate(self.root / "_delta_log", began, begin_at + epoch - first)
+                self._date_checkpoint(at)
 
-    def _write_commit(self, epoch: int, at: float, author: Author) -> None:
+    def date_commits(self, since: int, at: float) -> None:
+        """Date the commits that the product made after a version, and the checkpoint, to a simulated time."""
+        self.version = DeltaTable(str(self.root)).version()
+        for version in range(since + 1, self.version + 1):
+            path = self.root / "_delta_log" / f"{version:020d}.json"
+            _set_times(path, at)
+            os.utime(path, (at, at))
+        self._date_checkpoint(at)
+
+    def _date_checkpoint(self, at: float) -> None:
+        log = self.root / "_delta_log"
+        newest = json.loads((log / "_last_checkpoint").read_text())["version"]
+        path = log / f"{newest:020d}.checkpoint.parquet"
+        if path.stat().st_mtime > at + SIMULATED_SECONDS:
+            os.utime(path, (at, at))
+
+    def _write_commit(self, epoch: int, at: float, commit: str, replica: str) -> None:
         self.version += 1
-        folder = f"data/{epoch:012d}-{author.replica}-{epoch % 16**8:08x}"
-        (self.root / folder).mkdir(parents=True)
-        lines, files = [], iter(self.bodies)
-        for action in self.actions:
-            lines.append(json.dumps(self._moved(action, folder, epoch, at, author)))
-            if "add" in action:
-                path = self.root / folder / Path(action["add"]["path"]).name
-                _write(path, next(files), at)
-        os.utime(self.root / folder, (at, at))
-        log = self.root / "_delta_log" / f"{self.version:020d}.json"
-        _write(log, "\n".join(lines).encode(), at)
-
-    def _moved(self, action: Action, folder: str, epoch: int, at: float, author: Author) -> Action:
-        match action:
-            case {"add": add}:
-                path = f"{folder}/{Path(add['path']).name}"
-                return {"add": {**add, "path": path, "modificationTime": int(at * 1000)}}
-            case {"txn": txn}:
-                return {"txn": {**txn, "version": epoch, "lastUpdated": int(at * 1000)}}
-            case {"commitInfo": info}:
-                names = {EPOCH: str(epoch), REPLICA: author.replica, TOKEN: str(author.token)}
-                return {"commitInfo": {**info, **names, "timestamp": int(at * 1000)}}
-            case _:
-                return action
+        name = f"data/{epoch:012d}-{replica}-{epoch % 16**8:08x}"
+        folder = f"{self.root}/{name}"
+        os.mkdir(folder)  # noqa: PTH102 - there are millions
+        for file, body in self.files.items():
+            _write(f"{folder}/{file}", body, at)
+        os.utime(folder, (at, at))
+        text = commit.replace(_AT, str(int(at * 1000))).replace(_NUMBER, str(epoch))
+        log = f"{self.root}/_delta_log/{self.version:020d}.json"
+        _write(log, text.replace(_EPOCH, str(epoch)).replace(_FOLDER, name).encode(), at)
 
 
-def _write(path: Path, body: bytes, at: float) -> None:
-    path.write_bytes(body)
-    os.utime(path, (at, at))
+def _mark(action: Action) -> Action:
+    """An action with marks in place of what differs from epoch to epoch."""
+    match action:
+        case {"add": add}:
+            path = f"{_FOLDER}/{Path(add['path']).name}"
+            return {"add": {**add, "path": path, "modificationTime": _AT}}
+        case {"txn": txn}:
+            return {"txn": {**txn, "version": _NUMBER, "lastUpdated": _AT}}
+        case {"commitInfo": info}:
+            names = {EPOCH: _EPOCH, REPLICA: _REPLICA, TOKEN: _TOKEN}
+            return {"commitInfo": {**info, **names, "timestamp": _AT}}
+        case _:
+            return action
+
+
+def _write(path: str, body: bytes, at: float) -> None:
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        os.write(opened, body)
+        os.utime(opened, (at, at))
+    finally:
+        os.close(opened)
 
 
 def read_commit(root: Path, version: int) -> list[Action]:
     """The actions of one commit."""
     log = root / "_delta_log" / f"{version:020d}.json"
     return [json.loads(line) for line in log.read_text().splitlines() if line]
-
-
-def backdate(folder: Path, since: float, at: float) -> None:
-    """Date to a simulated time what was written since a real one, files and the times in commits."""
-    for path in folder.iterdir():
-        if path.stat().st_mtime < since or path.is_dir():
-            continue
-        if path.suffix == ".json":
-            _set_times(path, at)
-        os.utime(path, (at, at))
 
 
 def move_table(root: Path, seconds: float) -> None:

@@ -21,7 +21,9 @@ from holdfast.resources.vault.manifest import Manifest, PackedFile, SnapshotName
 from holdfast.resources.vault.vault import SnapshotVault
 
 EVERY_SECONDS = 10
-_NUMBERED = re.compile(r"((?:offsets|commits)/|state/.*/)(\d+)((?:\.(?:delta|snapshot|zip|changelog))?)")
+_NUMBERED = re.compile(
+    r"((?:offsets|commits)/|state/.*/)(\d+)((?:\.(?:delta|snapshot|zip|changelog))?)"
+)
 
 
 @dataclass

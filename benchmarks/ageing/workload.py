@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+KINDS = ("rate", "files")
 RATE = 10
 """Rows in a second, and in an epoch."""
 KEYS = 1000

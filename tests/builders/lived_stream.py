@@ -70,7 +70,13 @@ def _commit_epochs(project: SimulatedProject, stream: str) -> None:
         start, end, taken = _slice(project, stream, epoch)
         project.store.epochs.propose(
             EpochProposal(
-                stream=stream, epoch=epoch, start=start, end=end, input=taken, rows=RATE, token=1,
+                stream=stream,
+                epoch=epoch,
+                start=start,
+                end=end,
+                input=taken,
+                rows=RATE,
+                token=1,
                 proposer=REPLICA,
             )  # fmt: skip
         )
@@ -111,4 +117,3 @@ def _lose_primary(project: SimulatedProject, stream: str) -> None:
         phase=Phase.DONE, seconds=0.1, detail={"replica": REPLICA},
     )  # fmt: skip
     store.incidents.close(incident.id, "recovered")
-
