@@ -1,6 +1,9 @@
 """The output of a stream as an asset: every epoch once, and rows that meet the declared expectations."""
 
+from collections import Counter
+
 import dagster as dg
+from deltalake import DeltaTable
 
 from holdfast.assets import dead_letters
 from holdfast.assets.expectations import import_expectations, validate
@@ -18,6 +21,8 @@ from holdfast.observation.tables import (
 )
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.project import Project
+from holdfast.streaming.sinks.lineage import EpochRange, merged_epochs
+from holdfast.streaming.sinks.table_files import live_files
 
 VALIDATED_ROWS = 100_000
 SHOWN_PROBLEMS = 20
@@ -126,9 +131,35 @@ def _audit_table(project: Project, stream: str, last: int) -> tuple[str, list[st
     in_table = table_epochs(table, stream, limit=2 * AUDITED_EPOCHS)
     reach = last if in_table.first is None else max(first, in_table.first)
     entries = [entry for entry in ledger if entry.epoch >= reach]
-    return f"{reach} to {last}", [
-        problem for entry in entries for problem in _compare(entry, in_table)
+    problems = [problem for entry in entries for problem in _compare(entry, in_table)]
+    problems += [f"epoch {epoch} is in the files of the table twice" for epoch in in_table.twice]
+    return f"{reach} to {last}", problems + _compare_merged(project, stream, table)
+
+
+def _compare_merged(project: Project, stream: str, table: DeltaTable) -> list[str]:
+    """The merged ranges that have another number of rows than the ledger."""
+    rows: Counter[EpochRange] = Counter()
+    for file in live_files(table):
+        epochs = merged_epochs(file.path)
+        if epochs is not None:
+            rows[epochs] += file.rows
+    entered = ((epochs, _entered_rows(project, stream, epochs)) for epochs in sorted(rows))
+    return [
+        f"epochs {epochs.first} to {epochs.last} have {rows[epochs]} rows in the table, {count} in the ledger"
+        for epochs, count in entered
+        if count is not None and rows[epochs] != count
     ]
+
+
+def _entered_rows(project: Project, stream: str, epochs: EpochRange) -> int | None:
+    """The rows of a range by the ledger, which keeps the sum of what was pruned; `None` if only a part is known."""
+    floor, ledger = project.store.retention.floor(stream), project.store.ledger
+    if epochs.first >= floor.first_epoch:
+        return ledger.rows_between(stream, epochs.first, epochs.last)
+    if epochs.first == 0 and epochs.last >= floor.first_epoch - 1:
+        kept = ledger.rows_between(stream, floor.first_epoch, epochs.last)
+        return floor.entered_rows + kept
+    return None
 
 
 def _compare(entry: LedgerEntry, in_table: TableEpochs) -> list[str]:

@@ -1,7 +1,8 @@
 """Hashes the rows of a stream's table again, with Spark, and compares them with the ledger.
 
 The ledger keeps the digest of every epoch's rows, and the sink keeps each epoch's files in a folder
-of its own: so rows that were changed or damaged after the commit are detected, epoch by epoch.
+of its own: so rows that were changed or damaged after the commit are detected, epoch by epoch. Files that were
+merged keep the digest of all their rows.
 """
 
 import json
@@ -11,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dagster_pyspark import LazyPySparkResource
+from deltalake import DeltaTable
+from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.observation.tables import open_table
 from holdfast.resources.project import Project
+from holdfast.streaming.sinks.lineage import EpochRange, epoch_of, merged_epochs
 from holdfast.streaming.sinks.staging import digest_of, row_hash
+from holdfast.streaming.sinks.table_files import live_files, merged_ranges, read_digest
 
 SPARK_CONF = {
     "spark.master": "local[1]",
@@ -56,16 +61,27 @@ def rehash(project: Project, stream: str, spark: SparkSession, *, newest: int) -
         return RehashResult(epochs=[], differing=[])
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
     entries = project.store.ledger.between(stream, max(0, last.epoch - newest + 1), last.epoch)
-    folders = {int(uri[:12]): uri for uri in _epoch_folders(table.file_uris())}
+    folders = _folders(table)
     hashed = [entry for entry in entries if entry.rows and entry.epoch in folders]
-    digests = {
-        entry.epoch: _digest(spark, path / "data" / folders[entry.epoch], schema)
-        for entry in hashed
-    }
-    return RehashResult(
-        epochs=list(digests),
-        differing=[e.epoch for e in hashed if digests[e.epoch] != (e.rows, e.digest)],
-    )
+    digests = {entry.epoch: _digest(spark, path / folders[entry.epoch], schema) for entry in hashed}
+    differing = [e.epoch for e in hashed if digests[e.epoch] != (e.rows, e.digest)]
+    for epochs in merged_ranges(live_files(table)):
+        inside = [entry.epoch for entry in entries if entry.rows and entry.epoch in epochs]
+        if inside:
+            digests |= dict.fromkeys(inside, (0, ""))
+            differing += [] if _is_whole(spark, path, table, epochs, schema) else inside
+    return RehashResult(epochs=sorted(digests), differing=sorted(differing))
+
+
+def _is_whole(
+    spark: SparkSession, path: Path, table: DeltaTable, epochs: EpochRange, schema: StructType
+) -> bool:
+    """Whether a merged range has the rows that were merged; one whose digest is not known is only counted."""
+    files = [file for file in live_files(table) if merged_epochs(file.path) == epochs]
+    folder = path / "/".join(files[0].path.split("/")[:2])
+    expected = read_digest(LocalFileSystem(), str(path / files[0].path))
+    rows, digest = _digest(spark, folder, schema)
+    return rows == sum(file.rows for file in files) and expected in ("", digest)
 
 
 def _local(project: Project, stream: str) -> str:
@@ -78,10 +94,13 @@ def _local(project: Project, stream: str) -> str:
     return path
 
 
-def _epoch_folders(uris: list[str]) -> set[str]:
-    """The folders of single epochs among the files of a table; compacted files have none."""
-    parts = [uri.rsplit("/data/", 1) for uri in uris]
-    return {part[1].split("/", 1)[0] for part in parts if len(part) == 2}
+def _folders(table: DeltaTable) -> dict[int, str]:
+    """The folder of each epoch whose files were not merged, in the table."""
+    return {
+        epoch: "/".join(file.path.split("/")[:2])
+        for file in live_files(table)
+        if (epoch := epoch_of(file.path)) is not None
+    }
 
 
 def _digest(spark: SparkSession, folder: Path, schema: StructType) -> tuple[int, str]:

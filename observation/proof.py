@@ -89,7 +89,7 @@ def prove(
     output = pd.DataFrame() if table is None else table.to_pandas()
     in_table = None if table is None else table_epochs(table, stream)
     commits = {} if in_table is None else in_table.counts
-    copied_through = -1 if in_table is None else in_table.copied_through
+    twice = {epoch for epoch, times in commits.items() if times > 1}
     audit = project.store.ledger.audit(stream)
     return Proof(
         stream=stream,
@@ -100,11 +100,9 @@ def prove(
         digest=digest(output),
         digest_expected=digest(expected),
         missing=_missing(log, entries, last_epoch),
-        twice=sorted(epoch for epoch, times in commits.items() if times > 1),
+        twice=sorted(twice.union(() if in_table is None else in_table.twice)),
         unwritten=[
-            e.epoch
-            for e in entries
-            if e.rows and e.epoch not in commits and e.epoch > copied_through
+            e.epoch for e in entries if e.rows and (in_table is None or not in_table.holds(e.epoch))
         ],
         differing=[e.epoch for e in entries if e.rows != len(outputs.get(e.epoch, ()))],
         disputed=[disagreement.epoch for disagreement in audit.disagreements],

@@ -12,7 +12,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.object_store.resolve import connector, delta_options
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import epoch_commits
+from holdfast.streaming.sinks.lineage import EpochRange, epoch_commits
+from holdfast.streaming.sinks.table_files import epochs_twice, live_files, merged_ranges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,13 +26,24 @@ class TableEpochs:
     """How often each epoch is in the table's history, and with which digest.
 
     A history that does not reach back to the table's creation does not show epochs before `first`; nor
-    does that of a fork, which has the epochs up to `copied_through` in one commit.
+    does that of a fork, which has the epochs up to `copied_through` in one commit. The files show which epochs were
+    `merged`, also those whose commits are no longer in the history, and which are in them `twice`.
     """
 
     counts: Mapping[int, int]
     digests: Mapping[int, str]
     whole: bool
     copied_through: int = -1
+    merged: tuple[EpochRange, ...] = ()
+    twice: tuple[int, ...] = ()
+
+    def holds(self, epoch: int) -> bool:
+        """Whether an epoch with rows is in the table."""
+        return (
+            epoch in self.counts
+            or epoch <= self.copied_through
+            or any(epoch in epochs for epochs in self.merged)
+        )
 
     @property
     def first(self) -> int | None:
@@ -67,6 +79,7 @@ def table_epochs(table: DeltaTable, stream: str, *, limit: int | None = None) ->
     """The epochs of a stream among the newest commits, or among all, without those that a restore undid."""
     with table_errors(table.table_uri):
         history = table.history(limit)
+        files = live_files(table)
     commits = list(epoch_commits(history, stream))
     epochs = [commit for commit in commits if not commit.whole_past]
     return TableEpochs(
@@ -74,6 +87,8 @@ def table_epochs(table: DeltaTable, stream: str, *, limit: int | None = None) ->
         digests={commit.epoch: commit.digest for commit in epochs},
         whole=any(line["version"] == 0 for line in history),
         copied_through=max((commit.epoch for commit in commits if commit.whole_past), default=-1),
+        merged=tuple(merged_ranges(files)),
+        twice=tuple(epochs_twice(files)),
     )
 
 

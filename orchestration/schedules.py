@@ -126,7 +126,7 @@ compaction = build_schedule(
     "compaction",
     "3,23,43 * * * *",
     compact_tables,
-    "Merges the files of old epochs in the tables of all streams, so that commits do not slow down.",
+    "Merges the old files in the tables of all streams, so that commits do not slow down.",
 )
 retention = build_schedule(
     "retention",

@@ -1,4 +1,4 @@
-"""The compact playbook: merges the files of old epochs, so that a table does not grow slower with each epoch.
+"""The compact playbook: merges the old files, so that a table does not grow slower with each epoch.
 
 Each epoch of a stream is a commit with files of its own. The cost of a commit, the memory of a replica and the size of
 the table's log depend on the number of files. The rows of a merged range of epochs are in one file a partition, and

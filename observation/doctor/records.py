@@ -17,7 +17,7 @@ from holdfast.ft_policies.doctor.facts import NOTHING, RecordFacts, TableCommit
 from holdfast.observation.tables import AUDITED_EPOCHS, open_table_at, table_errors
 from holdfast.resources.control_store.records import Epoch, LedgerEntry
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import EPOCH, STREAM, epoch_commits, writer
+from holdfast.streaming.sinks.lineage import EPOCH, ROWS, STREAM, epoch_commits, epoch_of, writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def examine_table(project: Project, declared: StreamDeclaration) -> WrittenEpoch
                 epoch=epoch,
                 replica=line.get("holdfast.replica", ""),
                 token=int(line.get("holdfast.token", 0)),
-                rows=rows.get(epoch),
+                rows=rows.get(epoch, int(line[ROWS]) if ROWS in line else None),
                 digest=line.get("holdfast.digest", ""),
             )
             for epoch, line in ours.items()
@@ -93,9 +93,9 @@ def _rows_by_epoch(rows: Mapping[str, int]) -> dict[int, int]:
     """The rows of each epoch whose files were not compacted with those of other epochs."""
     counts: dict[int, int] = defaultdict(int)
     for folder, count in rows.items():
-        epoch = folder.split("-", 1)[0]
-        if epoch.isdigit():
-            counts[int(epoch)] += count
+        epoch = epoch_of(f"data/{folder}/")
+        if epoch is not None:
+            counts[epoch] += count
     return dict(counts)
 
 

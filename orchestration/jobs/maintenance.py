@@ -165,9 +165,7 @@ class CompactConfig(dg.Config):
     dry_run: bool = Field(default=False, description="Only show the plan. Nothing is changed.")
 
 
-@dg.op(
-    description="Merge the files of old epochs, and delete those that no restore can need any more."
-)
+@dg.op(description="Merge the old files, and delete those that no restore can need any more.")
 def compact(
     context: dg.OpExecutionContext,
     config: CompactConfig,
@@ -256,7 +254,7 @@ compact_tables = build_job(
     "compact_tables",
     compact,
     playbook="compact",
-    description="Merges the files of old epochs in the tables of all streams, each time in one commit and after a "
+    description="Merges the old files in the tables of all streams, each time in one commit and after a "
     "comparison of all rows; files that were merged before the restore window are deleted.",
     max_runtime_seconds=3600,
 )

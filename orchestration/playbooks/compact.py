@@ -1,4 +1,4 @@
-"""The compact playbook: merges the files of old epochs in the tables of a stream."""
+"""The compact playbook: merges the old files in the tables of a stream."""
 
 import math
 from collections import Counter
@@ -26,12 +26,9 @@ from holdfast.ft_policies.playbooks.compact import (
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.compaction import (
-    LiveFile,
-    TableCompaction,
-    live_files,
-)
+from holdfast.streaming.sinks.compaction import TableCompaction
 from holdfast.streaming.sinks.lineage import EpochRange, epoch_of, merged_epochs
+from holdfast.streaming.sinks.table_files import LiveFile, live_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

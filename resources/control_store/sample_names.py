@@ -64,6 +64,17 @@ class SampleName(StrEnum):
     STATE_BYTES = "state_bytes"
     """Memory of the state of all operators."""
 
+    COMMIT_SECONDS = "commit_seconds"
+    """The slowest commit of an epoch to the sink since the last sample."""
+    TABLE_FILES = "table_files"
+    """Files of the output table: each commit and each start depends on their number (a count)."""
+    TABLE_LOG_BYTES = "table_log_bytes"
+    """The log of the output table, its checkpoints included."""
+    REPLAY_FLOOR = "replay_floor"
+    """The oldest epoch that a recovery or a restore may compute again (a number)."""
+    REPLAY_MARGIN_SECONDS = "replay_margin_seconds"
+    """How long the source keeps the input of that epoch yet; negative if it may have deleted it."""
+
     BATCH_SECONDS = "batch_triggerExecution_seconds"
     """The newest batch as a whole; the phases below are parts of it, named as Spark names them."""
     BATCH_LATEST_OFFSET_SECONDS = "batch_latestOffset_seconds"

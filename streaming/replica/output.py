@@ -22,6 +22,7 @@ from holdfast.streaming.spec import ReplicaSpec
 from holdfast.streaming.state.shipper import Shipper
 
 PRUNE_SECONDS = 1.0
+SAMPLE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Sending:
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
     _shipper: Shipper | None = None
     _pruned_at: float = 0.0
+    _sampled_at: float = 0.0
     _again_at: float = 0.0
     _failures: int = 0
 
@@ -53,6 +55,7 @@ class Sending:
 
         Held-back epochs that the primary has sent are dropped.
         """
+        self._sample_commits()
         if not desired.send:
             self.sender.shut()
             self._prune()
@@ -106,6 +109,15 @@ class Sending:
         self._failures = 0
         if timed:
             self.sampler.record(SampleName.WIRE_SEND_SECONDS, SYSTEM_CLOCK.monotonic() - began)
+
+    def _sample_commits(self) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        if now - self._sampled_at < SAMPLE_SECONDS:
+            return
+        self._sampled_at = now
+        seconds = self.sender.take_slowest_commit()
+        if seconds is not None:
+            self.sampler.record(SampleName.COMMIT_SECONDS, seconds)
 
     def _prune(self) -> None:
         now = SYSTEM_CLOCK.monotonic()

@@ -1,4 +1,4 @@
-"""Merging the files of a table: the rows of old epochs in few files, by one commit that changes no row.
+"""Merging the files of a table: the rows of many epochs in few files, by one commit that changes no row.
 
 The new files are written and compared with the old ones before the commit. It succeeds only on the version of the
 table that was read last, with all old files in it; a stream that commits at the same time is not disturbed, because
@@ -8,16 +8,13 @@ the commits of epochs depend on no file. Older versions of the table can be read
 import json
 import logging
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
@@ -43,10 +40,16 @@ from holdfast.streaming.sinks.lineage import (
     merged_epochs,
     merged_folder,
 )
+from holdfast.streaming.sinks.table_files import (
+    LiveFile,
+    epochs_twice,
+    live_files,
+    read_digest,
+    rows_by_epoch,
+    write_merged,
+)
 
 COMMIT_TRIES = 20
-PORTION_BYTES = 64 * 1024**2
-PORTION_ROWS = 1_000_000
 CHECKPOINT_SPACING = 10_000
 """Of the older checkpoints of a log one in so many commits is kept: enough to read older versions from."""
 CANNOT_MERGE = frozenset({"deletionVectors", "columnMapping"})
@@ -57,26 +60,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFile:
-    """A file of the newest version of a table; its path is relative to the table."""
-
-    path: str
-    size_bytes: int
-    rows: int
-
-    @property
-    def epochs(self) -> EpochRange | None:
-        """Which epochs its rows are of; `None` if another program wrote it."""
-        epoch = epoch_of(self.path)
-        return merged_epochs(self.path) if epoch is None else EpochRange(epoch, epoch)
-
-    @property
-    def partition(self) -> str:
-        """The folders of its partition, below that of its epochs."""
-        return "/".join(PurePosixPath(self.path).parts[2:-1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MergedFiles:
     """What a merge has written."""
 
@@ -84,17 +67,6 @@ class MergedFiles:
     files: int
     rows: int
     digest: str
-
-
-def live_files(table: DeltaTable) -> list[LiveFile]:
-    """The files of a table as it was last read."""
-    actions = pa.table(table.get_add_actions(flatten=True))
-    columns = actions.select(["path", "size_bytes", "num_records"]).to_pylist()
-    return [
-        LiveFile(path=unquote(row["path"]), size_bytes=row["size_bytes"], rows=row["num_records"])
-        for row in columns
-        if row["num_records"] is not None  # Holdfast counts the rows of each file
-    ]
 
 
 def sum_digests(digests: Sequence[str]) -> str:
@@ -140,7 +112,7 @@ class TableCompaction:
             digest = _digest(files, root, sources, entries)
             try:
                 merged = [
-                    _merge_files(files, root, part, _target(folder, part[0]), digest)
+                    write_merged(files, root, part, _target(folder, part[0]), digest)
                     for part in _partitions(sources)
                 ]
             except BaseException:
@@ -252,15 +224,12 @@ def _require_once(
     path: str, sources: Sequence[LiveFile], entries: Mapping[int, LedgerEntry]
 ) -> None:
     """Raise if an epoch is in the files twice, or with another number of rows than the ledger has."""
-    ranges = sorted({epochs for file in sources if (epochs := merged_epochs(file.path))})
-    rows: Counter[int] = Counter()
-    for file in sources:
-        epoch = epoch_of(file.path)
-        if epoch is not None:
-            rows[epoch] += file.rows
-    twice = [epoch for epoch in rows if any(epoch in epochs for epochs in ranges)]
-    twice += [after.first for before, after in pairwise(ranges) if after.first <= before.last]
-    differing = [epoch for epoch in rows if epoch in entries and entries[epoch].rows != rows[epoch]]
+    twice = epochs_twice(sources)
+    differing = [
+        epoch
+        for epoch, rows in rows_by_epoch(sources).items()
+        if epoch in entries and entries[epoch].rows != rows
+    ]
     if twice or differing:
         raise PermanentError(
             f"the files of the table {path} were not merged: epoch {min(twice + differing)} is in it twice, or with "
@@ -347,78 +316,6 @@ def _partitions(sources: Sequence[LiveFile]) -> list[list[LiveFile]]:
 
 def _target(folder: str, source: LiveFile) -> str:
     return "/".join(filter(None, (folder, source.partition, "part-0.parquet")))
-
-
-def _merge_files(
-    files: fs.FileSystem, root: str, sources: Sequence[LiveFile], target: str, digest: str
-) -> LiveFile:
-    """Write the rows of some files into one, in their order; raises if it does not have the same rows then."""
-    path = f"{root}/{target}"
-    if isinstance(files, fs.LocalFileSystem):
-        files.create_dir(str(PurePosixPath(path).parent), recursive=True)
-    portions = _portions(files, root, sources)
-    first = next(portions)
-    with pq.ParquetWriter(path, first.schema, filesystem=files) as writer:
-        writer.write_table(first, row_group_size=first.num_rows)
-        for portion in portions:
-            writer.write_table(portion, row_group_size=portion.num_rows)
-        writer.add_key_value_metadata({DIGEST: digest})
-    rows = _require_same_rows(files, root, sources, path)
-    size = files.get_file_info(path).size
-    return LiveFile(path=target, size_bytes=size, rows=rows)
-
-
-def _require_same_rows(
-    files: fs.FileSystem, root: str, sources: Sequence[LiveFile], path: str
-) -> int:
-    with files.open_input_file(path) as opened, pq.ParquetFile(opened) as merged:
-        rows, groups = merged.metadata.num_rows, merged.num_row_groups
-        portions = enumerate(_portions(files, root, sources))
-        same = [_is_same(merged.read_row_group(number), portion) for number, portion in portions]
-    if rows != sum(file.rows for file in sources) or len(same) != groups or not all(same):
-        raise PermanentError(
-            f"the files of {path} were not merged: they do not have the rows of the {len(sources)} files before",
-            hint="check the disk, and the files of the table with the job `rehash_output`",
-        )
-    return rows
-
-
-def _is_same(one: pa.Table, other: pa.Table) -> bool:
-    one = one.replace_schema_metadata(None)
-    # Arrow takes a row with NaN for different from itself.
-    return one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist())
-
-
-def _portions(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> Iterator[pa.Table]:
-    """The rows of some files in their order, as tables of a bounded size with the columns of the first."""
-    gathered: list[pa.Table] = []
-    schema: pa.Schema | None = None
-    for group in _row_groups(files, root, sources):
-        schema = group.schema if schema is None else schema
-        rows = sum(table.num_rows for table in gathered)
-        size = sum(table.nbytes for table in gathered)
-        if gathered and (rows + group.num_rows > PORTION_ROWS or size > PORTION_BYTES):
-            yield pa.concat_tables(gathered).combine_chunks()
-            gathered = []
-        gathered.append(group.select(schema.names).cast(schema))
-    if gathered:
-        yield pa.concat_tables(gathered).combine_chunks()
-
-
-def _row_groups(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> Iterator[pa.Table]:
-    for source in sources:
-        with (
-            files.open_input_file(f"{root}/{source.path}") as opened,
-            pq.ParquetFile(opened) as file,
-        ):
-            for number in range(file.num_row_groups):
-                yield file.read_row_group(number).replace_schema_metadata(None)
-
-
-def read_digest(files: fs.FileSystem, path: str) -> str:
-    """The digest of all rows of a merged range, from one of its files; empty if it is unknown."""
-    with files.open_input_file(path) as opened, pq.ParquetFile(opened) as file:
-        return ((file.metadata.metadata or {}).get(DIGEST.encode()) or b"").decode()
 
 
 def _checkpoints(files: fs.FileSystem, root: str) -> Iterator[tuple[int, str]]:

@@ -10,6 +10,7 @@ import threading
 
 from pyspark.sql import DataFrame
 
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.streaming.sinks.base import DeadLetters, LedgerView, Sink
 from holdfast.streaming.sinks.staging import Staged
 
@@ -31,6 +32,7 @@ class Sender:
         self._is_open = sending
         self._held_back: dict[int, Staged] = {}
         self._lock = threading.Lock()
+        self._slowest_commit: float | None = None
 
     @property
     def is_open(self) -> bool:
@@ -69,6 +71,14 @@ class Sender:
         with self._lock:
             self._is_open = False
 
+    def take_slowest_commit(self) -> float | None:
+        """How long the slowest commit since the last call took; `None` if there was none.
+
+        It does not wait for the lock, which is held during a commit.
+        """
+        seconds, self._slowest_commit = self._slowest_commit, None
+        return seconds
+
     def prune(self) -> None:
         """Drop held-back epochs that another replica has committed, and compare its digests."""
         for epoch in self.held_back:
@@ -92,7 +102,10 @@ class Sender:
     def _send(self, staged: Staged, epoch: int) -> None:
         if self._dead_letters is not None:
             self._dead_letters.send(epoch)
+        began = SYSTEM_CLOCK.monotonic()
         self._sink.commit(staged, epoch)
+        seconds = SYSTEM_CLOCK.monotonic() - began
+        self._slowest_commit = max(seconds, self._slowest_commit or 0.0)
         self._ledger.write(epoch, rows=staged.rows, digest=staged.digest)
 
     def _drop(self, epoch: int) -> None:

@@ -88,7 +88,7 @@ def compact(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge the files of old epochs in the tables of a stream; it may run meanwhile.
+    """Merge the old files in the tables of a stream; it may run meanwhile.
 
     The schedule `compaction` does the same every 20 minutes. Rows and epochs stay as they are.
     """

@@ -41,6 +41,9 @@ _BETWEEN = (
     .where(_OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
     .order_by(ledger.c.epoch)
 )
+_ROWS_BETWEEN = sa.select(sa.func.coalesce(sa.func.sum(ledger.c.rows), 0).label("rows")).where(
+    _OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last"))
+)
 _AFTER = (
     sa.select(ledger)
     .where(
@@ -199,6 +202,11 @@ class Ledger:
         """The entries from first to last, both included."""
         values = {"of_stream": stream, "first": first, "last": last}
         return self._database.find_all(LedgerEntry, _BETWEEN, values)
+
+    def rows_between(self, stream: str, first: int, last: int) -> int:
+        """How many rows the entries from first to last have, both included."""
+        values = {"of_stream": stream, "first": first, "last": last}
+        return int(self._database.fetch(_ROWS_BETWEEN, values)[0]["rows"])
 
     def since(self, stream: str, *, at: float) -> list[LedgerEntry]:
         """The entries that were committed from a time on, and the one before them."""

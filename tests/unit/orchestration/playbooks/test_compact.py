@@ -18,7 +18,7 @@ from holdfast.ft_policies.playbooks.compact import (
 from holdfast.orchestration.playbooks.compact import Compact, compact
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.streaming.sinks import compaction
-from holdfast.streaming.sinks.compaction import live_files
+from holdfast.streaming.sinks.table_files import live_files
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
 from tests.fakes.projects import SimulatedProject, simulated_projects

@@ -15,8 +15,9 @@ from holdfast.observation.tables import newest_rows, table_epochs
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks import compaction as module
-from holdfast.streaming.sinks.compaction import TableCompaction, live_files
+from holdfast.streaming.sinks.compaction import TableCompaction
 from holdfast.streaming.sinks.lineage import EpochRange, merged_epochs
+from holdfast.streaming.sinks.table_files import live_files
 from tests.builders.delta_sinks import NAME, Rows, SinkSetup
 from tests.unit.streaming.sinks.test_rollback import begin, commit, nowhere, output_of
 

@@ -1,0 +1,154 @@
+"""The files of a table, and one that has the rows of many.
+
+The new file is compared with the old ones, row by row, before it is used.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyarrow import fs
+
+from holdfast.ft_policies.errors import PermanentError
+from holdfast.streaming.sinks.lineage import DIGEST, EpochRange, epoch_of, merged_epochs
+
+PORTION_BYTES = 64 * 1024**2
+PORTION_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFile:
+    """A file of the newest version of a table; its path is relative to the table."""
+
+    path: str
+    size_bytes: int
+    rows: int
+
+    @property
+    def epochs(self) -> EpochRange | None:
+        """Which epochs its rows are of; `None` if another program wrote it."""
+        epoch = epoch_of(self.path)
+        return merged_epochs(self.path) if epoch is None else EpochRange(epoch, epoch)
+
+    @property
+    def partition(self) -> str:
+        """The folders of its partition, below that of its epochs."""
+        return "/".join(PurePosixPath(self.path).parts[2:-1])
+
+
+def live_files(table: DeltaTable) -> list[LiveFile]:
+    """The files of a table as it was last read."""
+    actions = pa.table(table.get_add_actions(flatten=True))
+    columns = actions.select(["path", "size_bytes", "num_records"]).to_pylist()
+    return [
+        LiveFile(path=unquote(row["path"]), size_bytes=row["size_bytes"], rows=row["num_records"])
+        for row in columns
+        if row["num_records"] is not None  # Holdfast counts the rows of each file
+    ]
+
+
+def merged_ranges(files: Sequence[LiveFile]) -> list[EpochRange]:
+    """The ranges of epochs that were merged, in order."""
+    return sorted({epochs for file in files if (epochs := merged_epochs(file.path))})
+
+
+def rows_by_epoch(files: Sequence[LiveFile]) -> dict[int, int]:
+    """The rows of each epoch that has files of its own."""
+    rows: Counter[int] = Counter()
+    for file in files:
+        epoch = epoch_of(file.path)
+        if epoch is not None:
+            rows[epoch] += file.rows
+    return dict(rows)
+
+
+def epochs_twice(files: Sequence[LiveFile]) -> list[int]:
+    """Epochs that are in two merged ranges, or in one and in files of their own."""
+    ranges, twice = merged_ranges(files), []
+    for before, after in pairwise(ranges):
+        twice += range(after.first, min(before.last, after.last) + 1)
+    firsts = [epochs.first for epochs in ranges]
+    for epoch in rows_by_epoch(files):
+        place = bisect_right(firsts, epoch) - 1
+        if place >= 0 and epoch in ranges[place]:
+            twice.append(epoch)
+    return sorted(twice)
+
+
+def write_merged(
+    files: fs.FileSystem, root: str, sources: Sequence[LiveFile], target: str, digest: str
+) -> LiveFile:
+    """Write the rows of some files into one, in their order; raises if it does not have the same rows then."""
+    path = f"{root}/{target}"
+    if isinstance(files, fs.LocalFileSystem):
+        files.create_dir(str(PurePosixPath(path).parent), recursive=True)
+    portions = _portions(files, root, sources)
+    first = next(portions)
+    with pq.ParquetWriter(path, first.schema, filesystem=files) as writer:
+        writer.write_table(first, row_group_size=first.num_rows)
+        for portion in portions:
+            writer.write_table(portion, row_group_size=portion.num_rows)
+        writer.add_key_value_metadata({DIGEST: digest})
+    rows = _require_same_rows(files, root, sources, path)
+    size = files.get_file_info(path).size
+    return LiveFile(path=target, size_bytes=size, rows=rows)
+
+
+def _require_same_rows(
+    files: fs.FileSystem, root: str, sources: Sequence[LiveFile], path: str
+) -> int:
+    with files.open_input_file(path) as opened, pq.ParquetFile(opened) as merged:
+        rows, groups = merged.metadata.num_rows, merged.num_row_groups
+        portions = enumerate(_portions(files, root, sources))
+        same = [_is_same(merged.read_row_group(number), portion) for number, portion in portions]
+    if rows != sum(file.rows for file in sources) or len(same) != groups or not all(same):
+        raise PermanentError(
+            f"the files of {path} were not merged: they do not have the rows of the {len(sources)} files before",
+            hint="check the disk, and the files of the table with the job `rehash_output`",
+        )
+    return rows
+
+
+def _is_same(one: pa.Table, other: pa.Table) -> bool:
+    one = one.replace_schema_metadata(None)
+    # Arrow takes a row with NaN for different from itself.
+    return one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist())
+
+
+def _portions(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> Iterator[pa.Table]:
+    """The rows of some files in their order, as tables of a bounded size with the columns of the first."""
+    gathered: list[pa.Table] = []
+    schema: pa.Schema | None = None
+    for group in _row_groups(files, root, sources):
+        schema = group.schema if schema is None else schema
+        rows = sum(table.num_rows for table in gathered)
+        size = sum(table.nbytes for table in gathered)
+        if gathered and (rows + group.num_rows > PORTION_ROWS or size > PORTION_BYTES):
+            yield pa.concat_tables(gathered).combine_chunks()
+            gathered = []
+        gathered.append(group.select(schema.names).cast(schema))
+    if gathered:
+        yield pa.concat_tables(gathered).combine_chunks()
+
+
+def _row_groups(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> Iterator[pa.Table]:
+    for source in sources:
+        with (
+            files.open_input_file(f"{root}/{source.path}") as opened,
+            pq.ParquetFile(opened) as file,
+        ):
+            for number in range(file.num_row_groups):
+                yield file.read_row_group(number).replace_schema_metadata(None)
+
+
+def read_digest(files: fs.FileSystem, path: str) -> str:
+    """The digest of all rows of a merged range, from one of its files; empty if it is unknown."""
+    with files.open_input_file(path) as opened, pq.ParquetFile(opened) as file:
+        return ((file.metadata.metadata or {}).get(DIGEST.encode()) or b"").decode()
