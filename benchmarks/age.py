@@ -51,9 +51,10 @@ class Options:
 def measure(live: LiveStream, kills: int, age: str, step: Callable[[str], None]) -> Measured:
     """Kill the stream again and again."""
     found = Measured()
-    step(f"{live.stream}, {age}: kill 1")
-    for number, found in enumerate(live.measure(kills), 2):
-        step(f"{live.stream}, {age}: kill {number}" if number <= kills else f"{live.stream}, {age}")
+    for number in range(kills):
+        step(f"{live.stream}, {age}: kill {number + 1}")
+        live.measure(found)
+    live.settle()
     return found
 
 

@@ -5,6 +5,7 @@ deleted: other files below the table may be input, another table, or snapshots.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.tables import open_table_at, table_errors
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
+from holdfast.streaming.sinks.log_archive import read_packed_commits
 
 ORPHAN_HOURS = 7 * 24
 STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
@@ -39,36 +41,40 @@ def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[
             table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
         limit = project.clock.now() - ORPHAN_HOURS * 3600
-        orphans = _orphaned_folders(files, root, table, limit)
+        old = _old_unused_folders(files, root, table, limit)
+        named = _folders_in_log(files, root) if old else set()
+        packed = read_packed_commits(path, connect) if old else ()
+        named.update(folder for body in packed for folder in _folders_in_commit(body, path))
+        orphans = {folder: paths for folder, paths in old.items() if folder not in named}
         for folder in () if dry_run else orphans:
             files.delete_dir(f"{root}/data/{folder}")
     return [file.removeprefix(f"{root}/") for folder in orphans.values() for file in folder]
 
 
-def list_staged_folders(files: fs.FileSystem, root: str) -> list[str]:
-    """The names of the folders below `data/` that a sink has made."""
+def list_staged_folders(files: fs.FileSystem, root: str, *, before: float = math.inf) -> list[str]:
+    """The names of the folders below `data/` that a sink has made; in S3 folders have no date."""
     chosen = fs.FileSelector(f"{root}/data", recursive=False, allow_not_found=True)
     return [
         info.base_name
         for info in files.get_file_info(chosen)
-        if info.type is fs.FileType.Directory and STAGED_FOLDER.fullmatch(info.base_name)
+        if info.type is fs.FileType.Directory
+        and STAGED_FOLDER.fullmatch(info.base_name)
+        and (info.mtime is None or info.mtime.timestamp() < before)
     ]
 
 
-def _orphaned_folders(
+def _old_unused_folders(
     files: fs.FileSystem, root: str, table: DeltaTable, limit: float
 ) -> dict[str, list[str]]:
-    """The folders to delete, each with its files; all are older than the limit."""
+    """The folders that the newest version does not use, each with its files; all are older than the limit."""
     current = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
     used = {folder for path in current for folder in _folders_in(path)}
-    old = {
+    return {
         folder: paths
-        for folder in list_staged_folders(files, root)
+        for folder in list_staged_folders(files, root, before=limit)
         if folder not in used
         and (paths := _files_if_old(files, f"{root}/data/{folder}", limit)) is not None
     }
-    named = _folders_in_log(files, root) if old else set()
-    return {folder: paths for folder, paths in old.items() if folder not in named}
 
 
 def _files_if_old(files: fs.FileSystem, folder: str, limit: float) -> list[str] | None:
@@ -89,17 +95,20 @@ def _folders_in_log(files: fs.FileSystem, root: str) -> set[str]:
     chosen = fs.FileSelector(f"{root}/_delta_log", recursive=False)
     commits = [info.path for info in files.get_file_info(chosen) if info.path.endswith(".json")]
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        found = pool.map(lambda commit: set(_folders_in_commit(files, commit)), commits)
-        return set().union(*found)
+        bodies = pool.map(lambda commit: (_read(files, commit), commit), commits)
+        return {folder for body, commit in bodies for folder in _folders_in_commit(body, commit)}
 
 
-def _folders_in_commit(files: fs.FileSystem, commit: str) -> Iterator[str]:
+def _read(files: fs.FileSystem, commit: str) -> bytes:
     try:
         with files.open_input_stream(commit) as opened:
-            lines = opened.read().splitlines()
+            return bytes(opened.read())
     except FileNotFoundError:
-        return  # it has expired meanwhile
-    for line in filter(None, lines):
+        return b""  # it has expired meanwhile
+
+
+def _folders_in_commit(body: bytes, commit: str) -> Iterator[str]:
+    for line in filter(None, body.splitlines()):
         try:
             action: Mapping[str, Any] = json.loads(line)
             paths = [action[kind]["path"] for kind in ("add", "remove", "cdc") if kind in action]

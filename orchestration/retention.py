@@ -7,10 +7,12 @@ from pathlib import Path
 
 from holdfast.ft_policies.retention import EpochFacts, first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionVerdict
+from holdfast.orchestration.playbooks.compact import tables_of
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
+from holdfast.streaming.sinks.log_archive import pack_log
 
 REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 
@@ -63,6 +65,15 @@ def _prune_replicas(project: Project, *, before: float) -> int:
             shutil.rmtree(row.folder, ignore_errors=True)
     project.store.retention.forget_replicas([row.id for row in gone])
     return len(gone)
+
+
+def pack_logs(project: Project, stream: str) -> int:
+    """Pack old commits in the logs of the stream's tables; returns how many files."""
+    before = project.clock.now() - project.config.deployment.retention.restore_window
+    return sum(
+        pack_log(table.path, table.connect, before=before)
+        for table in tables_of(project, stream).values()
+    )
 
 
 def rotate_logs(project: Project, *, streams: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ into the product's tables in bulk.
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +130,8 @@ class ControlStoreAgeing:
                 os.utime(path, (at, at), follow_symlinks=False)
         with self._database.write(durable=False) as connection:
             for table, rows in (
-                (replicas, [asdict(old.lost)]),
-                (incidents, [asdict(old.incident)]),
+                (replicas, [_columns(old.lost)]),
+                (incidents, [_columns(old.incident)]),
                 (journal, old.journal),
                 (samples, old.samples),
             ):
@@ -196,6 +196,10 @@ class ControlStoreAgeing:
             for row in self.progress:
                 at, epoch = begin_at + second, row["epoch"] and first + second
                 yield {**row, "at": at, "epoch": epoch, "replica": author.replica}
+
+
+def _columns(record: ReplicaRow | Incident) -> Row:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def read_recovery(project: Project, stream: str) -> Recovery:

@@ -69,21 +69,17 @@ class LiveStream:
         newest = self._newest_snapshot()
         self._wait(lambda: self._newest_snapshot() != newest, "snapshot")
 
-    def measure(self, kills: int) -> Iterator[Measured]:
-        """Measure it; gives the same object after each kill."""
-        found = Measured()
-        for _ in range(kills):
-            self.settle()
-            cpu, rss = self._measure_use()
-            found.commit_cpu_seconds.append(cpu)
-            found.rss_megabytes.append(rss)
-            found.status_seconds += [self._time_status() for _ in range(STATUS_CALLS)]
-            self.settle()
-            time.sleep(KILL_PHASE_SECONDS)
-            killed = kill_primary(self.project, self.stream, Tier.PASSIVE_REPLICATION)
-            found.recovery_seconds.append(killed.to_next_epoch)
-            yield found
+    def measure(self, found: Measured) -> None:
+        """Measure it once, and kill it."""
         self.settle()
+        cpu, rss = self._measure_use()
+        found.commit_cpu_seconds.append(cpu)
+        found.rss_megabytes.append(rss)
+        found.status_seconds += [self._time_status() for _ in range(STATUS_CALLS)]
+        self.settle()
+        time.sleep(KILL_PHASE_SECONDS)
+        killed = kill_primary(self.project, self.stream, Tier.PASSIVE_REPLICATION)
+        found.recovery_seconds.append(killed.to_next_epoch)
 
     def run_scheduled_jobs(self) -> None:
         """Run what Dagster's schedules run, so that its storage has a run of each to copy."""

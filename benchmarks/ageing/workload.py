@@ -1,7 +1,6 @@
 """The two streams that are aged: the same query, once on a synthetic input and once on files."""
 
 import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,7 +64,7 @@ def feed(folder: Path) -> Iterator[None]:
         while not leave.wait(1.0):
             draft = folder / f".{input_name(number)}"
             draft.write_bytes(input_rows(number))
-            os.rename(draft, folder / input_name(number))
+            draft.rename(folder / input_name(number))
             number += 1
 
     thread = threading.Thread(target=write, daemon=True)

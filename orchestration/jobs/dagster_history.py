@@ -12,9 +12,9 @@ import dagster as dg
 import sqlalchemy as sa
 from dagster._core.instance.utils import RUNLESS_RUN_ID
 from dagster._core.storage.event_log.schema import (
-    AssetCheckExecutionsTable as checks,
-    AssetEventTagsTable as event_tags,
-    SqlEventLogStorageTable as events,
+    AssetCheckExecutionsTable as Checks,
+    AssetEventTagsTable as EventTags,
+    SqlEventLogStorageTable as Events,
 )
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
@@ -63,10 +63,10 @@ def _delete_check_results(instance: dg.DagsterInstance, runs: Sequence[str]) -> 
     storage = instance.event_log_storage
     if not isinstance(storage, SqlEventLogStorage) or not runs:
         return
-    newest = sa.select(sa.func.max(checks.c.id)).group_by(checks.c.asset_key, checks.c.check_name)
+    newest = sa.select(sa.func.max(Checks.c.id)).group_by(Checks.c.asset_key, Checks.c.check_name)
     with storage.index_connection() as connection:
         connection.execute(
-            sa.delete(checks).where(checks.c.run_id.in_(runs), checks.c.id.not_in(newest))
+            sa.delete(Checks).where(Checks.c.run_id.in_(runs), Checks.c.id.not_in(newest))
         )
 
 
@@ -75,17 +75,17 @@ def _delete_runless_events(instance: dg.DagsterInstance, moment: datetime) -> No
     storage = instance.event_log_storage
     if not isinstance(storage, SqlEventLogStorage):
         return
-    runless = events.c.run_id == RUNLESS_RUN_ID
+    runless = Events.c.run_id == RUNLESS_RUN_ID
     newest = (
-        sa.select(sa.func.max(events.c.id))
+        sa.select(sa.func.max(Events.c.id))
         .where(runless)
-        .group_by(events.c.asset_key, events.c.dagster_event_type)
+        .group_by(Events.c.asset_key, Events.c.dagster_event_type)
     )
-    old = sa.select(events.c.id).where(
-        runless, events.c.timestamp < moment.replace(tzinfo=None), events.c.id.not_in(newest)
+    old = sa.select(Events.c.id).where(
+        runless, Events.c.timestamp < moment.replace(tzinfo=None), Events.c.id.not_in(newest)
     )
     with storage.index_connection() as connection:
-        connection.execute(sa.delete(event_tags).where(event_tags.c.event_id.in_(old)))
-        connection.execute(sa.delete(events).where(events.c.id.in_(old)))
+        connection.execute(sa.delete(EventTags).where(EventTags.c.event_id.in_(old)))
+        connection.execute(sa.delete(Events).where(Events.c.id.in_(old)))
     with storage.run_connection(RUNLESS_RUN_ID) as connection:  # SQLite has them twice
-        connection.execute(sa.delete(events).where(events.c.id.in_(old)))
+        connection.execute(sa.delete(Events).where(Events.c.id.in_(old)))

@@ -28,7 +28,7 @@ from holdfast.orchestration.jobs.dagster_history import prune_dagster
 from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.playbooks.repair.repair import Repair
-from holdfast.orchestration.retention import prune_epochs, prune_records, rotate_logs
+from holdfast.orchestration.retention import pack_logs, prune_epochs, prune_records, rotate_logs
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
 from holdfast.resources.vault.records import Pruned
@@ -56,6 +56,7 @@ def prune(
             orphans = prune_orphans(project, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
             if not config.dry_run:
+                context.log.info("%s: %s files of logs packed", name, pack_logs(project, name))
                 epochs = prune_epochs(project, name, pruned.verdicts)
                 context.log.info("%s: %s epochs pruned", name, epochs)
         counts = {} if config.dry_run else _prune_all(context, project)

@@ -78,7 +78,7 @@ def _commit_epochs(project: SimulatedProject, stream: str) -> None:
                 rows=RATE,
                 token=1,
                 proposer=REPLICA,
-            )  # fmt: skip
+            )
         )
         a_commit(table, epoch, words(RATE), stream=stream)
         entry = LedgerEntry(
