@@ -5,7 +5,7 @@ from collections import Counter
 import dagster as dg
 from deltalake import DeltaTable
 
-from holdfast.assets import dead_letters
+from holdfast.assets import dead_letters, growth
 from holdfast.assets.expectations import import_expectations, validate
 from holdfast.assets.keys import output_key, stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
@@ -59,7 +59,11 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
         with dagster_errors(), projects.open() as project:
             return audit(project, name)
 
-    always = [ledger_complete, *dead_letters.checks(declared)]
+    always = [
+        ledger_complete,
+        *growth.table_checks(declared),
+        *dead_letters.checks(declared),
+    ]
     if declared.expectations is None or not isinstance(declared.sink, DeltaSink):
         return always
     return [*always, _expectations(name, declared.expectations)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from holdfast.assets import doctor
+from holdfast.assets import doctor, growth
 from holdfast.assets.keys import stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.stream import StreamDeclaration
@@ -20,6 +20,7 @@ RATES = (
     SampleName.OUTPUT_ROWS_PER_SECOND,
     SampleName.STATE_ROWS,
     SampleName.STATE_BYTES,
+    SampleName.COMMIT_SECONDS,
 )
 HEALTHY = "healthy"
 
@@ -61,7 +62,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
             description=status.verdict.reason,
         )
 
-    return [healthy, *doctor.checks(declared)]
+    return [healthy, *growth.input_checks(declared), *doctor.checks(declared)]
 
 
 def verdict_metadata(verdict: HealthVerdict) -> dict[str, str]:

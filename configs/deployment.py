@@ -147,7 +147,7 @@ class Samples(Section):
 class Retention(Section):
     """How long each kind of record is kept; the hourly schedule `retention` deletes what is older."""
 
-    restore_window: LongDuration = 3 * 86400.0
+    restore_window: LongDuration = 86400.0
     records: LongDuration = 30 * 86400.0
     dagster: LongDuration = 7 * 86400.0
     log_size: ByteSize = 64 * 1024**2

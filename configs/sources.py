@@ -11,6 +11,7 @@ from holdfast.configs.units import (
     Flag,
     Integer,
     Location,
+    LongDuration,
     Moment,
     Pause,
     Reference,
@@ -109,7 +110,8 @@ class DeadLetters(Section):
 class FilesSource(Section):
     """Files that arrive in a folder or under an S3 prefix, read in the order of their names.
 
-    A file is read once it has not changed for `settle`; `schema` is a Spark DDL string.
+    A file is read once it has not changed for `settle`; `schema` is a Spark DDL string. `kept_for` says after which
+    time the owner of the folder deletes a file: an alarm is raised before a recovery or a restore would miss it.
     """
 
     kind: Literal["files"] = "files"
@@ -119,6 +121,7 @@ class FilesSource(Section):
     columns: Annotated[str, Field(min_length=1, alias="schema"), AfterValidator(check_columns)]
     settle: Pause = 2.0
     poll: Pause = 1.0
+    kept_for: LongDuration | None = None
     csv_header: Flag = True
     dead_letters: DeadLetters | None = None
 

@@ -1,6 +1,9 @@
-"""How far back the epoch log and the ledger of a stream are needed."""
+"""How far back the epoch log and the ledger of a stream are needed, and whether its source keeps the input as long."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+SHORT_MARGIN = 0.1
+"""A margin is short if it is less than this share of the time that the source keeps its input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +35,78 @@ def first_epoch_to_keep(facts: EpochFacts) -> int:
     optional = (facts.first_in_window, facts.pending_restore)
     needed += [epoch for epoch in optional if epoch is not None]
     return max(min(needed), facts.first_epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputAge:
+    """The oldest input that has to be read again, and why it cannot be; empty if it can."""
+
+    epoch: int
+    file: str
+    seconds: float
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayInput:
+    """The oldest input that recoveries and restores read again; `None` where they read none."""
+
+    first_epoch: int
+    """Epochs from this one on may be computed again by a restore."""
+    recovery: InputAge | None
+    restore: InputAge | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginVerdict:
+    """Whether the input of recoveries and of restores is there, and stays long enough."""
+
+    first_epoch: int
+    recoverable: bool
+    lasting: bool
+    reason: str
+    margin_seconds: float | None = None
+    """How long the source keeps the oldest input of a restore yet, if that is declared."""
+
+
+def judge_margin(found: ReplayInput, *, kept_for_seconds: float | None) -> MarginVerdict:
+    """Compare the oldest input that may be read again with what the source keeps."""
+    recovery, restore = found.recovery, found.restore
+    verdict = MarginVerdict(
+        first_epoch=found.first_epoch,
+        recoverable=recovery is None or not recovery.fault,
+        lasting=restore is None or not restore.fault,
+        reason="no input has to be read again",
+    )
+    if recovery is not None and recovery.fault:
+        reason = (
+            f"a recovery reads epoch {recovery.epoch} again, but {recovery.file} {recovery.fault}"
+        )
+        return replace(verdict, reason=reason)
+    if restore is None:
+        return verdict
+    if restore.fault:
+        reason = (
+            f"a restore may read epoch {restore.epoch} again, but {restore.file} {restore.fault}: keep input at least "
+            "as long as retention.restore_window, or shorten that"
+        )
+        return replace(verdict, reason=reason)
+    oldest = f"{restore.file} of epoch {restore.epoch} is the oldest input that may be read again, and it is there"
+    if kept_for_seconds is None:
+        return replace(verdict, reason=oldest)
+    return _judge_age(verdict, restore, oldest, kept_for_seconds)
+
+
+def _judge_age(
+    verdict: MarginVerdict, restore: InputAge, oldest: str, kept_for_seconds: float
+) -> MarginVerdict:
+    margin = kept_for_seconds - restore.seconds
+    short = margin < SHORT_MARGIN * kept_for_seconds
+    hint = ": ship snapshots more often, shorten retention.restore_window, or let the source keep it longer"
+    return replace(
+        verdict,
+        lasting=not short,
+        reason=f"{oldest}; it is {restore.seconds:.0f} s old, and the source keeps it for {kept_for_seconds:.0f} s"
+        + (hint if short else ""),
+        margin_seconds=margin,
+    )

@@ -5,7 +5,6 @@ deleted: other files below the table may be input, another table, or snapshots.
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,10 +26,13 @@ STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _PARALLEL = 16
 
 
-def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[str]:
+def drop_orphans(
+    project: Project, path: str, *, young_from: int | None = None, dry_run: bool = False
+) -> list[str]:
     """Delete folders that were staged long ago and that no version of the table names; returns their files.
 
-    After `ORPHAN_HOURS` no replica can still commit them.
+    After `ORPHAN_HOURS` no replica can still commit them. Folders of epochs from `young_from` on are known to be
+    younger, so that they are not looked into.
     """
     table = open_table_at(project, path)
     if table is None:
@@ -41,7 +43,7 @@ def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[
             table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
         limit = project.clock.now() - ORPHAN_HOURS * 3600
-        old = _old_unused_folders(files, root, table, limit)
+        old = _old_unused_folders(files, root, table, young_from, limit)
         named = _folders_in_log(files, root) if old else set()
         packed = read_packed_commits(path, connect) if old else ()
         named.update(folder for body in packed for folder in _folders_in_commit(body, path))
@@ -51,28 +53,27 @@ def drop_orphans(project: Project, path: str, *, dry_run: bool = False) -> list[
     return [file.removeprefix(f"{root}/") for folder in orphans.values() for file in folder]
 
 
-def list_staged_folders(files: fs.FileSystem, root: str, *, before: float = math.inf) -> list[str]:
-    """The names of the folders below `data/` that a sink has made; in S3 folders have no date."""
+def list_staged_folders(files: fs.FileSystem, root: str) -> list[str]:
+    """The names of the folders below `data/` that a sink has made."""
     chosen = fs.FileSelector(f"{root}/data", recursive=False, allow_not_found=True)
     return [
         info.base_name
         for info in files.get_file_info(chosen)
-        if info.type is fs.FileType.Directory
-        and STAGED_FOLDER.fullmatch(info.base_name)
-        and (info.mtime is None or info.mtime.timestamp() < before)
+        if info.type is fs.FileType.Directory and STAGED_FOLDER.fullmatch(info.base_name)
     ]
 
 
 def _old_unused_folders(
-    files: fs.FileSystem, root: str, table: DeltaTable, limit: float
+    files: fs.FileSystem, root: str, table: DeltaTable, young_from: int | None, limit: float
 ) -> dict[str, list[str]]:
     """The folders that the newest version does not use, each with its files; all are older than the limit."""
     current = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
     used = {folder for path in current for folder in _folders_in(path)}
     return {
         folder: paths
-        for folder in list_staged_folders(files, root, before=limit)
+        for folder in list_staged_folders(files, root)
         if folder not in used
+        and (young_from is None or int(folder[:12]) < young_from)
         and (paths := _files_if_old(files, f"{root}/data/{folder}", limit)) is not None
     }
 

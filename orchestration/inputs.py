@@ -7,15 +7,12 @@ them needs it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.ft_policies.retention import first_epoch_to_keep
-from holdfast.orchestration.retention import epoch_facts
-from holdfast.resources.object_store.resolve import connector, open_filesystem
+from holdfast.ft_policies.retention import MarginVerdict, first_epoch_to_keep
+from holdfast.observation.growth import epoch_facts, find_margin, open_files
 from holdfast.resources.project import Project
-from holdfast.streaming.sources.files import FilesSource, ListedFile, none_assigned
+from holdfast.streaming.sources.files import FilesSource, ListedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +26,7 @@ class StreamInputs:
     first_epoch: int
     needed: tuple[ListedFile, ...]
     unneeded: tuple[ListedFile, ...]
+    margin: MarginVerdict
 
 
 def read_inputs(project: Project, stream: str) -> StreamInputs:
@@ -42,6 +40,7 @@ def read_inputs(project: Project, stream: str) -> StreamInputs:
         first_epoch=_first_epoch(project, stream),
         needed=tuple(file for file in files if file in needed),
         unneeded=tuple(file for file in files if file not in needed),
+        margin=find_margin(project, stream),
     )
 
 
@@ -90,6 +89,4 @@ def _open_source(project: Project, stream: str) -> FilesSource:
             f"{stream} has no input files: its source is {declared.kind}",
             hint="name a stream whose source is `files`",
         )
-    connect = connector(project.config.deployment.object_store, project.config.home)
-    files, root = open_filesystem(project.config.resolve_path(declared.path), connect)
-    return FilesSource(declared, pa.schema([]), files, root, none_assigned)
+    return open_files(project, declared)

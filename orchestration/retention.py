@@ -5,15 +5,20 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.ft_policies.retention import EpochFacts, first_epoch_to_keep
+from holdfast.configs.sources import FilesSource
+from holdfast.ft_policies.retention import first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionVerdict
+from holdfast.observation.growth import epoch_facts, find_margin, measure_table
 from holdfast.orchestration.playbooks.compact import tables_of
-from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.control_store.records import ReplicaRow, Sample
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
 from holdfast.streaming.sinks.log_archive import pack_log
 
+NAMES_KEPT_LONGER = 2
+"""How many times longer than the source keeps its files their names are kept."""
 REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 
 
@@ -24,20 +29,16 @@ def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerd
     return project.store.retention.prune_epochs(stream, before=first_epoch_to_keep(facts))
 
 
-def epoch_facts(project: Project, stream: str, snapshots: Sequence[int]) -> EpochFacts:
-    """What may still need old epochs of a stream; `snapshots` are the epochs of those that are kept."""
-    store, window = project.store, project.config.deployment.retention.restore_window
-    last, restore = store.ledger.last(stream), store.restores.newest(stream)
-    return EpochFacts(
-        first_epoch=store.retention.floor(stream).first_epoch,
-        last_entered=None if last is None else last.epoch,
-        first_in_window=store.retention.first_epoch_since(stream, store.now() - window),
-        oldest_snapshot=min(snapshots, default=None),
-        replica_epochs=tuple(
-            row.epoch for row in store.replicas.of(stream) if row.epoch is not None
-        ),
-        pending_restore=None if restore is None or restore.finished else restore.epoch,
-    )
+def prune_file_names(project: Project, stream: str) -> int:
+    """Forget the names of input files that their source has deleted long ago.
+
+    If it is not declared how long the source keeps its files, one may be listed again at any time: all names are kept.
+    """
+    source = project.config.stream(stream).source
+    if not isinstance(source, FilesSource) or source.kept_for is None:
+        return 0
+    changed_before = project.store.now() - NAMES_KEPT_LONGER * source.kept_for
+    return project.store.retention.prune_file_names(stream, changed_before=changed_before)
 
 
 def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]:
@@ -73,6 +74,24 @@ def pack_logs(project: Project, stream: str) -> int:
     return sum(
         pack_log(table.path, table.connect, before=before)
         for table in tables_of(project, stream).values()
+    )
+
+
+def sample_growth(project: Project, stream: str) -> None:
+    """Sample the size of the output table, the oldest epoch that may be computed again, and how long its input lasts."""
+    table, margin = measure_table(project, stream), find_margin(project, stream)
+    values = {
+        SampleName.TABLE_FILES: None if table is None else table.files,
+        SampleName.TABLE_LOG_BYTES: None if table is None else table.log_bytes,
+        SampleName.REPLAY_FLOOR: margin.first_epoch,
+        SampleName.REPLAY_MARGIN_SECONDS: margin.margin_seconds,
+    }
+    project.store.samples.write(
+        [
+            Sample(stream=stream, replica="", name=name, value=float(value))
+            for name, value in values.items()
+            if value is not None
+        ]
     )
 
 

@@ -14,7 +14,7 @@ from holdfast.ft_policies.doctor.findings import RepairKind
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
-from holdfast.observation.orphans import drop_orphans
+from holdfast.observation.orphans import ORPHAN_HOURS, drop_orphans
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
     StreamConfig,
@@ -28,7 +28,14 @@ from holdfast.orchestration.jobs.dagster_history import prune_dagster
 from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.playbooks.repair.repair import Repair
-from holdfast.orchestration.retention import pack_logs, prune_epochs, prune_records, rotate_logs
+from holdfast.orchestration.retention import (
+    pack_logs,
+    prune_epochs,
+    prune_file_names,
+    prune_records,
+    rotate_logs,
+    sample_growth,
+)
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
 from holdfast.resources.vault.records import Pruned
@@ -58,7 +65,8 @@ def prune(
             if not config.dry_run:
                 context.log.info("%s: %s files of logs packed", name, pack_logs(project, name))
                 epochs = prune_epochs(project, name, pruned.verdicts)
-                context.log.info("%s: %s epochs pruned", name, epochs)
+                names_pruned = prune_file_names(project, name)
+                context.log.info("%s: %s epochs, %s file names pruned", name, epochs, names_pruned)
         counts = {} if config.dry_run else _prune_all(context, project)
     pruned_counts = {f"{kind}_pruned": count for kind, count in counts.items()}
     context.add_output_metadata({**pruned_counts, "dry_run": config.dry_run})
@@ -81,11 +89,13 @@ def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
     config, dead_letters = project.config, project.config.dead_letters_path(stream)
     is_table = isinstance(config.stream(stream).sink, DeltaSink)
     paths = [config.table_path(stream)] if is_table else []
+    since = project.store.now() - ORPHAN_HOURS * 3600
+    young_from = project.store.retention.first_epoch_since(stream, since)
     return [
         file
         for path in (*paths, dead_letters)
         if path is not None
-        for file in drop_orphans(project, path, dry_run=dry_run)
+        for file in drop_orphans(project, path, young_from=young_from, dry_run=dry_run)
     ]
 
 
@@ -180,7 +190,11 @@ def compact(
         for name in names or sorted(project.config.streams):
             playbook = Compact(project, name, context.run_id)
             try:
-                shown = (show_plan if config.dry_run else show_steps)(context, playbook)
+                if config.dry_run:
+                    shown = show_plan(context, playbook)
+                else:
+                    shown = show_steps(context, playbook)
+                    sample_growth(project, name)
             except HoldfastError as error:
                 context.log.warning("%s not compacted: %s (%s)", name, error, error.hint)
                 failures.append(error)

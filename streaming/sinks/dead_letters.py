@@ -25,7 +25,12 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.resources.retry import retry_transient
-from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_dead_letters, translate_errors
+from holdfast.streaming.sinks.delta_table import (
+    DEAD_LETTERS,
+    WITHOUT_CLEANUP,
+    make_dead_letters,
+    translate_errors,
+)
 from holdfast.streaming.sinks.lineage import dead_letter_writer
 from holdfast.streaming.sources.factory import arrow_columns, open_source
 from holdfast.streaming.sources.files import FilesSource, none_assigned, records_aside
@@ -101,6 +106,7 @@ class DeadLetterTable:
             "append",
             table.schema(),
             commit_properties=CommitProperties(app_transactions=[Transaction(self._app_id, epoch)]),
+            post_commithook_properties=WITHOUT_CLEANUP,
         )
 
     def _sample(self, count: int, epoch: int) -> None:
@@ -122,7 +128,8 @@ class DeadLetterTable:
     def _open_table(self) -> DeltaTable:
         if self._table is None:
             path = self.spec.dead_letters
-            self._table = make_dead_letters(path, self.spec.connect)
+            keep = self.spec.restore_window_seconds
+            self._table = make_dead_letters(path, self.spec.connect, keep_seconds=keep)
         return self._table
 
     @property

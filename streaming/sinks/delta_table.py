@@ -28,7 +28,8 @@ from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
 OTHER_COMMITS = 20
 MOST_COMMITS = 1000
-CHECKPOINT_COMMITS = 1000
+CHECKPOINT_COMMITS = 10_000
+NAMED_LONGER_SECONDS = 2 * 3600.0
 # Looking for old log files with each commit takes longer with each commit.
 WITHOUT_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 DEAD_LETTERS = pa.schema(
@@ -93,12 +94,17 @@ def make_table(
 
 
 def _properties(keep_seconds: float | None) -> dict[str, str | None]:
-    """Each checkpoint names all files of the table, so one every hundred commits would fill the disk."""
+    """Each checkpoint names all files of the table, so one every hundred commits would fill the disk.
+
+    The compaction writes one more often, and deletes those that are not needed any more; a replica, which waits for
+    it, only where no compaction runs.
+    """
     properties: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}
     if keep_seconds is not None:
-        keep = f"interval {math.ceil(keep_seconds)} seconds"
-        properties["delta.logRetentionDuration"] = keep
-        properties["delta.deletedFileRetentionDuration"] = keep
+        # The compaction deletes merged files after this time, and finds them as long as the log names them.
+        named = keep_seconds + NAMED_LONGER_SECONDS
+        properties["delta.logRetentionDuration"] = f"interval {math.ceil(keep_seconds)} seconds"
+        properties["delta.deletedFileRetentionDuration"] = f"interval {math.ceil(named)} seconds"
     return properties
 
 
@@ -112,9 +118,12 @@ def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str |
     return None
 
 
-def make_dead_letters(path: str, connect: Callable[[], S3Connection]) -> DeltaTable:
+def make_dead_letters(
+    path: str, connect: Callable[[], S3Connection], *, keep_seconds: float | None = None
+) -> DeltaTable:
     """Open the table of a stream's dead letters, or create it."""
-    return make_table(path, connect, schema=Schema.from_arrow(DEAD_LETTERS), partition_by=())
+    schema = Schema.from_arrow(DEAD_LETTERS)
+    return make_table(path, connect, schema=schema, partition_by=(), keep_seconds=keep_seconds)
 
 
 def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.playbook import PlaybookCommand
 from holdfast.orchestration.cli.terminal import (
     DONE,
+    FAILED,
     DryRunOption,
     JsonOption,
     Stream,
@@ -62,6 +64,8 @@ def _show(term: Terminal, found: "StreamInputs", *, as_json: bool) -> None:
             {
                 "stream": found.stream,
                 "first_epoch": found.first_epoch,
+                "margin_seconds": found.margin.margin_seconds,
+                "lasting": found.margin.recoverable and found.margin.lasting,
                 "needed": [file.name for file in found.needed],
                 "unneeded": [file.name for file in found.unneeded],
             }
@@ -74,6 +78,8 @@ def _show(term: Terminal, found: "StreamInputs", *, as_json: bool) -> None:
         f"{found.stream}: {unneeded} not needed by any recovery or restore, {needed} needed "
         f"(new, or of epoch {found.first_epoch} or later)"
     )
+    lasting = found.margin.recoverable and found.margin.lasting
+    term.out.print(f"{DONE if lasting else FAILED} {escape(found.margin.reason)}", soft_wrap=True)
 
 
 def _sum(files: "tuple[ListedFile, ...]") -> str:

@@ -1,7 +1,8 @@
 """The index of the files that epochs have: asked by name, so that it costs the same however long a stream has run.
 
 It is written in the transaction that decides an epoch, and keeps the names when old epochs are pruned: a name
-is used once.
+is used once. Only where the source is declared to delete its files after a time (`source.kept_for`), names are
+forgotten after twice that time.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Deleting what is older than its retention, in small transactions: no other writer waits long for a lock.
 
 Epoch log and ledger are cut at a floor, which is stored with the sums of what was deleted; the names of assigned
-files stay. What the newest row of a stream says is never deleted.
+files stay as long as their source may keep the files. What the newest row of a stream says is never deleted.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.schema import (
     decisions,
+    epoch_files,
     epoch_floors,
     epochs,
     incidents,
@@ -143,6 +144,21 @@ _FORGET_SUPERSEDED = sa.delete(ledger_superseded).where(
 )
 
 
+_NAMES = (
+    sa.select(epoch_files.c.name)
+    .where(
+        epoch_files.c.stream == _STREAM,
+        epoch_files.c.epoch < _UNTIL,
+        epoch_files.c.changed_ns < sa.bindparam("changed_before", type_=sa.BigInteger),
+    )
+    .order_by(epoch_files.c.epoch)
+    .limit(PORTION)
+)
+_FORGET_NAMES = sa.delete(epoch_files).where(
+    epoch_files.c.stream == _STREAM, epoch_files.c.name.in_(_NAMES)
+)
+
+
 def first_kept_epoch(stream: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
     """The oldest epoch of a stream that is not pruned; 0 if none is."""
     first = sa.select(epoch_floors.c.first_epoch).where(epoch_floors.c.stream == stream)
@@ -208,6 +224,15 @@ class Retention:
                 connection.execute(delete, values)
             connection.execute(self._raise_floor, {**values, **sums})
         return True
+
+    def prune_file_names(self, stream: str, *, changed_before: float) -> int:
+        """Forget files of pruned epochs that were last changed before a time: their source has deleted them."""
+        values = {
+            "of_stream": stream,
+            "until": self.floor(stream).first_epoch,
+            "changed_before": int(changed_before * 1e9),
+        }
+        return self._in_portions(_FORGET_NAMES, values)
 
     def prune_records(self, *, before: float) -> dict[str, int]:
         """Delete old lines of journal, decisions, tier changes and closed incidents; returns how many of each."""

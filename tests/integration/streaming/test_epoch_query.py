@@ -23,6 +23,8 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.vault.integrity import LZ4, read_codec
+from holdfast.streaming.sinks.compaction import TableCompaction
+from holdfast.streaming.sinks.lineage import DIGEST, EpochRange
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
 from holdfast.streaming.spec import ReplicaSpec
 from tests.live.apps import WRITES
@@ -220,6 +222,25 @@ def test_a_changed_row_in_the_table_is_found_by_hashing_it_again(project: QueryP
     differences = rehash(config, NAME, project.spark, newest=100)
     assert len(differences.epochs) >= 4
     assert differences.differing == [entry.epoch]
+
+
+def test_merged_epochs_have_the_rows_that_spark_has_hashed(project: QueryProject) -> None:
+    spec = project.spec("one", sink={"kind": "delta", "partition_by": ["key"]})
+    project.run(spec, through_epoch=6)
+    config, last = written_project(project, spec), project.ledger()[-2].epoch
+    before = rehash(config, NAME, project.spark, newest=100)
+    entries = {entry.epoch: entry for entry in project.ledger()}
+    compaction = TableCompaction(spec.table, spec.connect)
+    merged = compaction.merge(NAME, EpochRange(0, last), entries, now=1.0)
+    assert merged.files < merged.files_before
+    assert rehash(config, NAME, project.spark, newest=100) == before
+    assert before.differing == []
+    file = next(Path(spec.table).glob("data/*-merged-*/key=*/part-0.parquet"))
+    table = parquet.read_table(file, partitioning=None)
+    digest = {DIGEST: merged.digest}
+    changed = table.set_column(0, table.field(0), pa.nulls(len(table), table.field(0).type))
+    parquet.write_table(changed.replace_schema_metadata(digest), file)
+    assert max(rehash(config, NAME, project.spark, newest=100).differing) == last
 
 
 def written_project(project: QueryProject, spec: ReplicaSpec) -> holdfast.resources.project.Project:

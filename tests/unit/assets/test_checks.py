@@ -72,6 +72,7 @@ def test_a_stream_that_is_stopped_and_empty_passes_all_checks(projects: Simulate
         "proven",
         "recent",
         "restorable",
+        "table_bounded",
         "tier_is_held",
     ]
     assert all(evaluation.passed for evaluation in evaluations.values())

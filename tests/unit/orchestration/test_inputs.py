@@ -1,14 +1,20 @@
 """Which input files can be deleted: those that no stream can ever read again, and no others."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
+from holdfast.assets.growth import judge_input
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.inputs import delete_unneeded, read_inputs
+from holdfast.orchestration.retention import prune_file_names, sample_growth
 from holdfast.resources.control_store.records import EpochProposal
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
+from tests.builders.control_rows import a_snapshot
 from tests.builders.recorded_stream import SHIPPED, a_restorable_stream
 from tests.builders.streams import CLICKS
 from tests.fakes.projects import SimulatedProject, simulated_projects
@@ -88,6 +94,41 @@ def test_a_file_of_a_used_name_with_other_content_is_not_deleted(project: Projec
     assert COVERED[0] not in unneeded(project)
 
 
+def test_the_oldest_input_of_a_restore_is_checked_and_sampled(project: Project) -> None:
+    for epoch in SHIPPED:
+        project.store.snapshots.record(a_snapshot(f"s{epoch}", epoch, stream=CLICKS))
+    passed = judge_input(project, CLICKS)
+    assert passed.passed, passed.description
+    assert f"{min(SHIPPED) + 1}.jsonl of epoch {min(SHIPPED) + 1}" in (passed.description or "")
+    (project.config.root / "input" / f"{min(SHIPPED) + 1}.jsonl").unlink()
+    failed = judge_input(project, CLICKS)
+    assert not failed.passed
+    assert "keep input at least as long" in (failed.description or "")
+    sample_growth(project, CLICKS)
+    samples = project.store.samples.latest(CLICKS)
+    assert samples[SampleName.REPLAY_FLOOR].value == min(SHIPPED)
+    assert SampleName.REPLAY_MARGIN_SECONDS not in samples
+
+
+def test_the_margin_to_what_the_source_keeps_is_a_sample_and_an_alarm(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, source={**SOURCE, "kept_for": "1d"})
+    (tmp_path / "input").mkdir()
+    for number in range(EPOCHS):
+        file = tmp_path / "input" / f"{number}.jsonl"
+        file.write_text("{}\n")
+        os.utime(file, (1e9, 1e9))
+    with projects.open() as project:
+        decide(project, CLICKS, EPOCHS)
+        a_restorable_stream(project)
+        result = judge_input(project, CLICKS)
+        sample_growth(project, CLICKS)
+        margin = project.store.samples.latest(CLICKS)[SampleName.REPLAY_MARGIN_SECONDS].value
+    assert not result.passed
+    assert result.severity is dg.AssetCheckSeverity.WARN
+    assert "the source keeps it for 86400 s" in (result.description or "")
+    assert margin < 0
+
+
 def test_within_the_restore_window_everything_is_needed(project: Project) -> None:
     with project.store._database.write() as connection:
         connection.exec_driver_sql("UPDATE epochs SET decided_at = 4e9")
@@ -112,3 +153,21 @@ def test_a_stream_without_files_is_refused(tmp_path: Path) -> None:
         pytest.raises(PermanentError, match="has no input files"),
     ):
         read_inputs(project, CLICKS)
+
+
+def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, source={**SOURCE, "kept_for": "1d"})
+    (tmp_path / "input").mkdir()
+    names = [f"{number}.jsonl" for number in range(EPOCHS)]
+    for number, name in enumerate(names):
+        (tmp_path / "input" / name).write_text("{}\n")
+        if number < 6:
+            os.utime(tmp_path / "input" / name, (1e9, 1e9))
+    with projects.open() as project:
+        decide(project, CLICKS, EPOCHS)
+        a_restorable_stream(project)
+        assert prune_file_names(project, CLICKS) == 0  # all epochs are kept
+        project.store.retention.prune_epochs(CLICKS, before=4)
+        assert prune_file_names(project, CLICKS) == 4
+        kept = {file.name for file in project.store.epoch_files.named(CLICKS, names)}
+    assert kept == set(names[4:])

@@ -7,9 +7,9 @@ import dagster as dg
 import pytest
 
 from holdfast.ft_policies.snapshots import RetentionVerdict, SnapshotFacts
+from holdfast.observation.growth import epoch_facts
 from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG, prune_dagster
 from holdfast.orchestration.retention import (
-    epoch_facts,
     prune_epochs,
     prune_records,
     rotate_logs,
@@ -94,3 +94,38 @@ def test_finished_runs_of_dagster_are_deleted_but_not_those_of_partitions() -> N
         assert prune_dagster(instance, before=1.0) == 0
         assert prune_dagster(instance, before=LATER) == len(plain)
         assert {run.run_id for run in instance.get_runs()} == {daily, waiting}
+
+
+def test_what_dagster_leaves_of_old_runs_and_events_goes_but_the_newest_events(
+    tmp_path: Path,
+) -> None:
+    @dg.op
+    def says() -> None:
+        pass
+
+    @dg.job
+    def speaks() -> None:
+        says()
+
+    def events(instance: dg.DagsterInstance) -> list[object]:
+        records = instance.fetch_materializations(dg.AssetKey("one"), limit=100).records
+        return [record.asset_materialization.metadata["n"].value for record in records]  # type: ignore[union-attr]
+
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        run = speaks.execute_in_process(instance=instance).run_id
+        assert list(tmp_path.rglob(f"*{run}*"))
+        for number in range(3):
+            instance.report_runless_asset_event(
+                dg.AssetMaterialization("one", metadata={"n": number})
+            )
+            instance.report_runless_asset_event(
+                dg.AssetCheckEvaluation(asset_key=dg.AssetKey("one"), check_name="c", passed=True)
+            )
+        prune_dagster(instance, before=1.0)
+        assert len(events(instance)) == 3
+        prune_dagster(instance, before=LATER)
+        assert events(instance) == [2]
+        assert list(tmp_path.rglob(f"*{run}*")) == []
+        check = dg.AssetCheckKey(dg.AssetKey("one"), "c")
+        history = instance.event_log_storage.get_asset_check_execution_history(check, limit=10)
+        assert len(history) == 1

@@ -2,11 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from holdfast.assets.growth import judge_table
 from holdfast.assets.outputs import audit
 from holdfast.ft_policies.playbooks import compact as policy
 from holdfast.ft_policies.playbooks.compact import (
@@ -15,9 +17,13 @@ from holdfast.ft_policies.playbooks.compact import (
     TableKind,
     files_to_merge,
 )
+from holdfast.observation.growth import measure_table
 from holdfast.orchestration.playbooks.compact import Compact, compact
+from holdfast.orchestration.retention import sample_growth
 from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.streaming.sinks import compaction
+from holdfast.streaming.sinks.lineage import EpochRange
 from holdfast.streaming.sinks.table_files import live_files
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
@@ -138,6 +144,69 @@ def test_epochs_whose_rows_the_ledger_does_not_have_stay_as_they_are(
     assert compact(project, CLICKS)[:2] == ["MergeFiles", "MergeFiles"]
     assert output(project) == before
     assert files(project) == 3
+
+
+def test_an_audit_finds_a_merged_range_with_other_rows_and_an_epoch_in_it_twice(
+    project: SimulatedProject,
+) -> None:
+    commit(project, *range(8))
+    compact(project, CLICKS)
+    path = project.config.table_path(CLICKS)
+    a_commit(path, 2, words(2, first=20), digest="2", app="another")
+    twice = audit(project, CLICKS)
+    assert "epoch 2 is in the files of the table twice" in str(twice.metadata["problems"].value)
+    with sqlite3.connect(project.config.home / "control.db") as database:
+        database.execute("UPDATE ledger SET rows = 3 WHERE epoch = 1")
+    differing = audit(project, CLICKS)
+    assert "epochs 0 to 7 have 12 rows in the table, 13 in the ledger" in str(
+        differing.metadata["problems"].value
+    )
+
+
+def test_pruned_epochs_of_a_merged_range_still_count(project: SimulatedProject) -> None:
+    commit(project, *range(8))
+    compact(project, CLICKS)
+    project.store.retention.prune_epochs(CLICKS, before=5)
+    result = audit(project, CLICKS)
+    assert result.passed, result.description
+
+
+def test_the_size_of_the_table_is_sampled_and_checked(project: SimulatedProject) -> None:
+    commit(project, *range(8))
+    sample_growth(project, CLICKS)
+    samples = project.store.samples.latest(CLICKS)
+    assert samples[SampleName.TABLE_FILES].value == 6
+    assert samples[SampleName.TABLE_LOG_BYTES].value > 1000
+    declared, growth = project.config.stream(CLICKS), measure_table(project, CLICKS)
+    assert growth is not None
+    assert judge_table(declared, growth).passed
+    slow = judge_table(declared, replace(growth, files=10**6, commit_seconds=9.0))
+    assert not slow.passed
+    assert "run `holdfast compact clicks`" in (slow.description or "")
+    assert "a commit took 9.0 s" in (slow.description or "")
+
+
+def test_dead_letters_are_merged_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "FEWEST_FILES", 4)
+    source = {
+        "kind": "files",
+        "path": "input",
+        "format": "jsonl",
+        "schema": "id bigint",
+        "dead_letters": {},
+    }
+    with simulated_projects(tmp_path, source=source).open() as project:
+        a_wanted_stream(project)
+        a_table(project.config.table_path(CLICKS))
+        commit(project, *range(12))
+        path = project.config.dead_letters_path(CLICKS) or ""
+        a_table(path)
+        for epoch in (1, 4, 5, 9, 11):
+            a_commit(path, epoch, words(1, first=epoch), app=f"letters{epoch}")
+        compact(project, CLICKS)
+        table = DeltaTable(path)
+        assert sorted(table.to_pandas()["count"]) == [1, 4, 5, 9, 11]
+        assert [file.epochs for file in live_files(table)] == [EpochRange(0, 11)]
 
 
 def test_a_plan_names_files_and_epochs(project: SimulatedProject) -> None:

@@ -197,16 +197,16 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
     sink.spec = sink.spec.model_copy(update={"restore_window_seconds": 2 * 86400.0})
     sink.prepare(SCHEMA)
     assert DeltaTable(str(project.folder / "table")).metadata().configuration == {
-        "delta.checkpointInterval": "1000",
+        "delta.checkpointInterval": "10000",
         "delta.logRetentionDuration": "interval 172800 seconds",
-        "delta.deletedFileRetentionDuration": "interval 172800 seconds",
+        "delta.deletedFileRetentionDuration": "interval 180000 seconds",
     }
 
 
 def test_a_table_without_a_restore_window_keeps_what_delta_keeps(project: World) -> None:
     project.sink("a").prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
-    assert configuration == {"delta.checkpointInterval": "1000"}
+    assert configuration == {"delta.checkpointInterval": "10000"}
 
 
 def killed_between_table_and_ledger(project: World, numbers: list[int]) -> None:
