@@ -17,6 +17,7 @@ from holdfast.resources.priority import set_session_nice
 
 HOST = socket.gethostname()
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+LONGEST_LOG_BYTES = 64 * 1024**2
 
 # Children that were started here are kept, so that an ended child is reaped and leaves no zombie.
 _children: list["subprocess.Popen[bytes]"] = []
@@ -98,8 +99,13 @@ def launch(
     environment: Mapping[str, str],
     nice: int = 0,
 ) -> ProcessHandle:
-    """Start a command in a session of its own, with its output in a file; `nice` lowers its priority."""
+    """Start a command in a session of its own, with its output in a file; `nice` lowers its priority.
+
+    A long file of an earlier process is moved aside, in place of the one that was moved before.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
+    if output.exists() and output.stat().st_size > LONGEST_LOG_BYTES:
+        output.replace(output.with_name(f"{output.name}.1"))
     with output.open("ab") as sink:
         process = subprocess.Popen(  # noqa: S603 - commands are our own
             list(command),

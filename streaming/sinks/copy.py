@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -95,7 +96,8 @@ class TableCopy:
         with translate_errors(self.source):
             options = delta_options(self.source, self.connect)
             source = DeltaTable(self.source, version=version, storage_options=options)
-            files = pa.table(source.get_add_actions(flatten=True)).to_pylist()
+            actions = pa.table(source.get_add_actions(flatten=True)).to_pylist()
+            files = [{**file, "path": unquote(file["path"])} for file in actions]
             self._copy_files([file["path"] for file in files])
         with translate_errors(self.target):
             self._commit(source, files)

@@ -7,6 +7,7 @@ its application transaction is at a version that nothing can follow.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -185,4 +186,6 @@ def _delete_later(table: DeltaTable, point: RollbackPoint) -> int:
 
 
 def _files(table: DeltaTable) -> set[str]:
-    return set(pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist())
+    """The files of a table by their names in storage: the log has them encoded."""
+    paths = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
+    return {unquote(path) for path in paths}

@@ -71,7 +71,8 @@ def rows_by_epoch(files: Sequence[LiveFile]) -> dict[int, int]:
 
 def epochs_twice(files: Sequence[LiveFile]) -> list[int]:
     """Epochs that are in two merged ranges, or in one and in files of their own."""
-    ranges, twice = merged_ranges(files), []
+    ranges = merged_ranges(files)
+    twice: list[int] = []
     for before, after in pairwise(ranges):
         twice += range(after.first, min(before.last, after.last) + 1)
     firsts = [epochs.first for epochs in ranges]
@@ -105,7 +106,7 @@ def _require_same_rows(
     files: fs.FileSystem, root: str, sources: Sequence[LiveFile], path: str
 ) -> int:
     with files.open_input_file(path) as opened, pq.ParquetFile(opened) as merged:
-        rows, groups = merged.metadata.num_rows, merged.num_row_groups
+        rows, groups = int(merged.metadata.num_rows), merged.num_row_groups
         portions = enumerate(_portions(files, root, sources))
         same = [_is_same(merged.read_row_group(number), portion) for number, portion in portions]
     if rows != sum(file.rows for file in sources) or len(same) != groups or not all(same):

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.resources import priority
+from holdfast.resources import priority, process
 from holdfast.resources.process import ProcessHandle, launch
 
 
@@ -34,6 +34,18 @@ def test_an_ended_process_is_not_alive_before_and_after_it_is_reaped() -> None:
     assert not launched.is_alive()
     child.wait()
     assert not launched.is_alive()
+
+
+def test_a_restarted_process_moves_a_long_log_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "LONGEST_LOG_BYTES", 3)
+    log = tmp_path / "service.log"
+    log.write_text("long")
+    launched = launch(["true"], folder=tmp_path, output=log, environment={})
+    launched.terminate(wait_seconds=5.0)
+    assert log.read_text() == ""
+    assert (tmp_path / "service.log.1").read_text() == "long"
 
 
 def test_a_nice_one_gives_way_inside_and_between_sessions(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks import compaction as module
 from holdfast.streaming.sinks.compaction import TableCompaction
 from holdfast.streaming.sinks.lineage import EpochRange, merged_epochs
+from holdfast.streaming.sinks.rollback import TableRollback
 from holdfast.streaming.sinks.table_files import live_files
 from tests.builders.delta_sinks import NAME, Rows, SinkSetup
-from tests.unit.streaming.sinks.test_rollback import begin, commit, nowhere, output_of
+from tests.unit.streaming.sinks.test_rollback import a_copy, begin, commit, nowhere, output_of
 
 
 @pytest.fixture
@@ -196,6 +197,16 @@ def test_partitions_with_any_values_and_rows_with_nan_stay_what_they_are(tmp_pat
     after = DeltaTable(path).to_pandas().sort_values(["x", "k"], ignore_index=True)
     assert after[["x", "k"]].equals(before[["x", "k"]])
     assert (moved, len(live_files(DeltaTable(path)))) == (9, 3)
+    require_restorable(path, table.version() + 1)
+    a_copy(tmp_path / "table", tmp_path / "trial", "w").copy(DeltaTable(path).version())
+    copied = DeltaTable(str(tmp_path / "trial")).to_pandas()
+    assert copied.sort_values(["x", "k"], ignore_index=True)[["x", "k"]].equals(after[["x", "k"]])
+
+
+def require_restorable(path: str, version: int) -> None:
+    """Raise if a restore to this version of the table would be refused."""
+    rollback = TableRollback(path, nowhere)
+    rollback._require_files(DeltaTable(path), version)
 
 
 def _moved_into_epochs(table: DeltaTable, root: Path) -> int:

@@ -1,0 +1,50 @@
+"""`holdfast compact`, and the job that compacts all streams."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.ft_policies.playbooks import compact as policy
+from holdfast.orchestration.definitions import build_definitions
+from holdfast.orchestration.playbooks import compact as playbook
+from holdfast.resources.control_store.sample_names import SampleName
+from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
+from tests.cli import holdfast_json, run_holdfast
+from tests.fakes.projects import SimulatedProjects, simulated_projects
+
+
+@pytest.fixture
+def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedProjects:
+    monkeypatch.setattr(policy, "FEWEST_FILES", 4)
+    monkeypatch.setattr(playbook, "SETTLED_SECONDS", -60.0)
+    projects = simulated_projects(tmp_path)
+    with projects.open() as project:
+        a_wanted_stream(project)
+        commit_epochs(project, 6)
+        rows = {entry.epoch: entry.rows for entry in project.store.ledger.between(CLICKS, 0, 9)}
+        a_table(project.config.table_path(CLICKS))
+        for epoch, count in rows.items():
+            a_commit(project.config.table_path(CLICKS), epoch, words(count))
+    return projects
+
+
+def test_a_plan_changes_nothing_and_a_run_merges(projects: SimulatedProjects) -> None:
+    root = projects.root
+    [step] = holdfast_json(root, "compact", CLICKS, "--dry-run")["steps"]
+    assert step["step"] == "MergeFiles"
+    assert "merges 6 files of epochs 0 to 5 of the table output" in step["does"]
+    done = holdfast_json(root, "compact", CLICKS)
+    assert [done["step"] for done in done["steps"]] == ["MergeFiles"]
+    assert done["steps"][0]["found"]["rows"] == 60
+    assert "is compact" in run_holdfast(root, "compact", CLICKS).output
+
+
+def test_the_scheduled_job_compacts_and_samples_all_streams(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        definitions = build_definitions(project.config, projects)
+        job = definitions.resolve_job_def("compact_tables")
+        assert job.execute_in_process().success
+        samples = project.store.samples.latest(CLICKS)
+    assert samples[SampleName.TABLE_FILES].value == 1
+    assert samples[SampleName.REPLAY_FLOOR].value == 0
