@@ -1,6 +1,6 @@
 """The outside world of a simulated month: its clock, the control store and the object store that go by it.
 
-The months lies in the past: it ends when the ageing began, so the product goes on with the real clock afterwards.
+The month lies in the past: it ends when the ageing began, so the product goes on with the real clock afterwards.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Old commits of a table's log, packed beside it: each look at the log lists its whole folder.
 
 On a local disk delta-rs lists the folder of the log with each commit, so a commit takes the longer the more commits the
-restore window holds (0.7 s at an epoch a second and three days). Only the newest ones stay in the log; the others are
+restore window holds (0.2 s of CPU at an epoch a second and a day). Only the newest ones stay in the log; the others are
 packed with their checkpoints, and put back for a rollback. In S3 a listing begins where the reader was: nothing is packed.
 """
 
