@@ -73,10 +73,11 @@ class ControlStoreAgeing:
     ) -> "ControlStoreAgeing":
         """Read what the live stream left, which is stopped now."""
         store = project.store
-        entry, epoch = store.ledger.last(stream), store.epochs.last(stream)
+        entry = store.ledger.last(stream)
         assert entry is not None
+        epoch = store.epochs.get(stream, entry.epoch)
         assert epoch is not None
-        assert epoch.epoch == entry.epoch, "the stream stopped between two epochs"
+        _forget_undone(project, stream, entry.epoch)
         newest = store.samples.latest(stream).values()
         last_at = max(sample.at for sample in newest)
         progress = [asdict(sample) for sample in newest if last_at - sample.at < PROGRESS_SECONDS]
@@ -196,6 +197,14 @@ class ControlStoreAgeing:
             for row in self.progress:
                 at, epoch = begin_at + second, row["epoch"] and first + second
                 yield {**row, "at": at, "epoch": epoch, "replica": author.replica}
+
+
+def _forget_undone(project: Project, stream: str, last: int) -> None:
+    """Delete epochs that were decided and not committed before the stream was stopped."""
+    with project.store._database.write() as connection:  # noqa: SLF001 - never done in a product
+        for table in (epoch_files, epochs):
+            undone = sa.and_(table.c.stream == stream, table.c.epoch > last)
+            connection.execute(sa.delete(table).where(undone))
 
 
 def _columns(record: ReplicaRow | Incident) -> Row:

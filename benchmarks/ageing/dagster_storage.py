@@ -112,8 +112,8 @@ class DagsterAgeing:
         with closing(sqlite3.connect(self.home / "schedules" / "schedules.db")) as database:
             rows = database.execute(
                 "SELECT job_origin_id, selector_id, status, type, tick_body, "
-                "unixepoch(max(timestamp), 'subsec'), count(*), "
-                "unixepoch(max(timestamp)) - unixepoch(min(timestamp)) "
+                "(julianday(max(timestamp)) - 2440587.5) * 86400, count(*), "
+                "(julianday(max(timestamp)) - julianday(min(timestamp))) * 86400 "
                 "FROM job_ticks GROUP BY job_origin_id, selector_id, status, type"
             ).fetchall()
         span = max((row[7] for row in rows), default=0) or 1

@@ -1,6 +1,5 @@
 """A month of a stream, hour by hour: what it leaves is written in bulk, then the product's own maintenance runs."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,10 +78,8 @@ def _author(ageing: StreamAgeing, day: int) -> Author:
 
 
 def _ship_last(ageing: StreamAgeing, hours: int, author: Author) -> None:
-    scratch = ageing.project.config.home / "ageing"
     epoch = ageing.rows.epoch.epoch + hours * HOUR_SECONDS
-    ageing.snapshots.ship_last(epoch, author, scratch)
-    shutil.rmtree(scratch)
+    ageing.snapshots.ship_last(epoch, author)
 
 
 @contextmanager
@@ -112,6 +109,6 @@ def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
                 simulated, stream, input_folder=root / INPUT if is_files else None
             ),
             table=TableAgeing.of(table),
-            snapshots=SnapshotAgeing.of(simulated, stream),
+            snapshots=SnapshotAgeing.of(simulated, stream, project.config.home / "ageing"),
             dagster=dagster,
         )

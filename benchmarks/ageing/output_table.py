@@ -6,7 +6,7 @@ cut at the real time instead of the simulated: earlier than in a real month, and
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,11 @@ class TableAgeing:
     def of(cls, root: Path) -> "TableAgeing":
         """Read the newest commit of an epoch."""
         version = DeltaTable(str(root)).version()
-        actions = read_commit(root, version)
-        assert any(EPOCH in action.get("commitInfo", {}) for action in actions)
+        actions = next(
+            actions
+            for number in range(version, 0, -1)
+            if _has_epoch(actions := read_commit(root, number))
+        )
         added = [action["add"]["path"] for action in actions if "add" in action]
         files = {Path(path).name: (root / path).read_bytes() for path in added}
         commit = "\n".join(json.dumps(_mark(action)) for action in actions)
@@ -88,6 +91,10 @@ class TableAgeing:
         text = commit.replace(_AT, str(int(at * 1000))).replace(_NUMBER, str(epoch))
         log = f"{self.root}/_delta_log/{self.version:020d}.json"
         _write(log, text.replace(_EPOCH, str(epoch)).replace(_FOLDER, name).encode(), at)
+
+
+def _has_epoch(actions: Sequence[Action]) -> bool:
+    return any(EPOCH in action.get("commitInfo", {}) for action in actions)
 
 
 def _mark(action: Action) -> Action:

@@ -35,10 +35,11 @@ class SnapshotAgeing:
     row: SnapshotRow
     manifest: Manifest
     body: bytes
+    scratch: Path
 
     @classmethod
-    def of(cls, project: SimulatedProject, stream: str) -> "SnapshotAgeing":
-        """Read the newest snapshot."""
+    def of(cls, project: SimulatedProject, stream: str, scratch: Path) -> "SnapshotAgeing":
+        """Read the newest snapshot, and restore it: it is pruned long before the last is shipped."""
         row, vault = project.store.snapshots.newest(stream), project.vault(stream)
         assert row is not None
         stored = vault.manifest(row.id)
@@ -50,7 +51,8 @@ class SnapshotAgeing:
             parts.append(part)
             offset += len(part)
         manifest = replace(stored, files=tuple(files), packs={"pack": offset})
-        return cls(project, stream, row, manifest, b"".join(parts))
+        vault.restore(stored, scratch / "checkpoint")
+        return cls(project, stream, row, manifest, b"".join(parts), scratch)
 
     def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
         """Write the snapshots of an hour with `count` epochs, one a second."""
@@ -85,10 +87,9 @@ class SnapshotAgeing:
         with self.project.store._database.write(durable=False) as connection:  # noqa: SLF001
             connection.execute(sa.insert(snapshots), rows)
 
-    def ship_last(self, epoch: int, author: Author, scratch: Path) -> None:
+    def ship_last(self, epoch: int, author: Author) -> None:
         """Ship a checkpoint that is at this epoch, as a replica does; the stream goes on from it."""
-        vault, folder = self.project.vault(self.stream), scratch / "checkpoint"
-        vault.restore(vault.manifest(self.row.id), folder)
+        vault, folder = self.project.vault(self.stream), self.scratch / "checkpoint"
         renumber(folder, epoch - self.row.epoch)
         shipped = vault.ship(
             folder,
@@ -98,9 +99,9 @@ class SnapshotAgeing:
             parent=None,
             conf=self.manifest.conf,
             created_at=self.project.clock.now(),
-            scratch=scratch / "packs",
+            scratch=self.scratch / "packs",
         )
-        shutil.rmtree(folder)
+        shutil.rmtree(self.scratch)
         self.project.store.snapshots.record(_catalogue_row(self.stream, shipped, vault))
 
     def _copy(self, epoch: int, at: float, author: Author) -> Manifest:

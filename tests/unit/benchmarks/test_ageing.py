@@ -91,11 +91,11 @@ def test_copied_snapshots_can_be_verified_and_the_last_restored(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
     stream = only_stream(project)
-    ageing = SnapshotAgeing.of(project, stream)
+    ageing = SnapshotAgeing.of(project, stream, tmp_path / "scratch")
     ageing.write_hour(EPOCHS, SECONDS, AT, AUTHOR)
     vault = project.vault(stream)
     assert [vault.verify(record.id) for record in vault.list()] == [[]] * 4
-    ageing.ship_last(EPOCHS + SECONDS, AUTHOR, tmp_path / "scratch")
+    ageing.ship_last(EPOCHS + SECONDS, AUTHOR)
     restored = vault.restore_newest(tmp_path / "restored")
     assert restored is not None
     offsets = tmp_path / "restored" / "offsets" / str(EPOCHS + SECONDS)
