@@ -17,9 +17,9 @@ from pyarrow import fs
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.tables import open_table_at, table_errors
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
+from holdfast.streaming.sinks.log_archive import read_packed_commits
 
 ORPHAN_HOURS = 7 * 24
 STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
@@ -42,7 +42,12 @@ def drop_orphans(
         if not dry_run:
             table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
-        orphans = _orphaned_folders(files, root, table, young_from)
+        limit = project.clock.now() - ORPHAN_HOURS * 3600
+        old = _old_unused_folders(files, root, table, young_from, limit)
+        named = _folders_in_log(files, root) if old else set()
+        packed = read_packed_commits(path, connect) if old else ()
+        named.update(folder for body in packed for folder in _folders_in_commit(body, path))
+        orphans = {folder: paths for folder, paths in old.items() if folder not in named}
         for folder in () if dry_run else orphans:
             files.delete_dir(f"{root}/data/{folder}")
     return [file.removeprefix(f"{root}/") for folder in orphans.values() for file in folder]
@@ -58,29 +63,26 @@ def list_staged_folders(files: fs.FileSystem, root: str) -> list[str]:
     ]
 
 
-def _orphaned_folders(
-    files: fs.FileSystem, root: str, table: DeltaTable, young_from: int | None
+def _old_unused_folders(
+    files: fs.FileSystem, root: str, table: DeltaTable, young_from: int | None, limit: float
 ) -> dict[str, list[str]]:
-    """The folders to delete, each with its files."""
+    """The folders that the newest version does not use, each with its files; all are older than the limit."""
     current = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
     used = {folder for path in current for folder in _folders_in(path)}
-    old = {
+    return {
         folder: paths
         for folder in list_staged_folders(files, root)
         if folder not in used
         and (young_from is None or int(folder[:12]) < young_from)
-        and (paths := _files_if_old(files, f"{root}/data/{folder}")) is not None
+        and (paths := _files_if_old(files, f"{root}/data/{folder}", limit)) is not None
     }
-    named = _folders_in_log(files, root) if old else set()
-    return {folder: paths for folder, paths in old.items() if folder not in named}
 
 
-def _files_if_old(files: fs.FileSystem, folder: str) -> list[str] | None:
+def _files_if_old(files: fs.FileSystem, folder: str, limit: float) -> list[str] | None:
     """The files of a folder; `None` if one of them, or the empty folder, is not old enough."""
     entries = files.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
     stored = [entry for entry in entries if entry.type is fs.FileType.File]
     dated = stored or [files.get_file_info(folder)]
-    limit = SYSTEM_CLOCK.now() - ORPHAN_HOURS * 3600
     is_old = all(entry.mtime is not None and entry.mtime.timestamp() < limit for entry in dated)
     return [entry.path for entry in stored] if is_old else None
 
@@ -94,17 +96,20 @@ def _folders_in_log(files: fs.FileSystem, root: str) -> set[str]:
     chosen = fs.FileSelector(f"{root}/_delta_log", recursive=False)
     commits = [info.path for info in files.get_file_info(chosen) if info.path.endswith(".json")]
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        found = pool.map(lambda commit: set(_folders_in_commit(files, commit)), commits)
-        return set().union(*found)
+        bodies = pool.map(lambda commit: (_read(files, commit), commit), commits)
+        return {folder for body, commit in bodies for folder in _folders_in_commit(body, commit)}
 
 
-def _folders_in_commit(files: fs.FileSystem, commit: str) -> Iterator[str]:
+def _read(files: fs.FileSystem, commit: str) -> bytes:
     try:
         with files.open_input_stream(commit) as opened:
-            lines = opened.read().splitlines()
+            return bytes(opened.read())
     except FileNotFoundError:
-        return  # it has expired meanwhile
-    for line in filter(None, lines):
+        return b""  # it has expired meanwhile
+
+
+def _folders_in_commit(body: bytes, commit: str) -> Iterator[str]:
+    for line in filter(None, body.splitlines()):
         try:
             action: Mapping[str, Any] = json.loads(line)
             paths = [action[kind]["path"] for kind in ("add", "remove", "cdc") if kind in action]

@@ -29,13 +29,13 @@ from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.orchestration.retention import (
+    pack_logs,
     prune_epochs,
     prune_file_names,
     prune_records,
     rotate_logs,
     sample_growth,
 )
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
 from holdfast.resources.vault.records import Pruned
@@ -63,6 +63,7 @@ def prune(
             orphans = prune_orphans(project, name, dry_run=config.dry_run)
             _report(context, name, pruned, orphans)
             if not config.dry_run:
+                context.log.info("%s: %s files of logs packed", name, pack_logs(project, name))
                 epochs = prune_epochs(project, name, pruned.verdicts)
                 names_pruned = prune_file_names(project, name)
                 context.log.info("%s: %s epochs, %s file names pruned", name, epochs, names_pruned)
@@ -76,7 +77,7 @@ def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, in
     names = sorted(project.config.streams)
     for log in rotate_logs(project, streams=names):
         context.log.info("rotated %s", log)
-    before = SYSTEM_CLOCK.now() - project.config.deployment.retention.dagster
+    before = project.clock.now() - project.config.deployment.retention.dagster
     return {
         **prune_records(project, streams=names),
         "dagster_runs": prune_dagster(context.instance, before=before),

@@ -31,8 +31,8 @@ def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
     pruned = project.vault(stream).prune(policy, dry_run=dry_run)
     if not dry_run:
         reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}
-        for dropped in pruned.dropped:
-            project.store.snapshots.mark(stream, dropped, SnapshotState.DROPPED, reasons[dropped])
+        dropped = {snapshot: reasons[snapshot] for snapshot in pruned.dropped}
+        project.store.snapshots.mark_dropped(stream, dropped)
     return pruned
 
 

@@ -127,14 +127,14 @@ def _portions(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> I
     """The rows of some files in their order, as tables of a bounded size with the columns of the first."""
     gathered: list[pa.Table] = []
     schema: pa.Schema | None = None
+    rows, size = 0, 0
     for group in _row_groups(files, root, sources):
         schema = group.schema if schema is None else schema
-        rows = sum(table.num_rows for table in gathered)
-        size = sum(table.nbytes for table in gathered)
         if gathered and (rows + group.num_rows > PORTION_ROWS or size > PORTION_BYTES):
             yield pa.concat_tables(gathered).combine_chunks()
-            gathered = []
+            gathered, rows, size = [], 0, 0
         gathered.append(group.select(schema.names).cast(schema))
+        rows, size = rows + group.num_rows, size + group.nbytes
     if gathered:
         yield pa.concat_tables(gathered).combine_chunks()
 
@@ -146,7 +146,8 @@ def _row_groups(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) ->
             pq.ParquetFile(opened) as file,
         ):
             for number in range(file.num_row_groups):
-                yield file.read_row_group(number).replace_schema_metadata(None)
+                group = file.read_row_group(number, use_threads=False)  # most files are small
+                yield group.replace_schema_metadata(None)
 
 
 def read_digest(files: fs.FileSystem, path: str) -> str:

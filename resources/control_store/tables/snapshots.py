@@ -6,6 +6,7 @@ an older history shipped beyond its end, and all of a replica that was rolled ba
 they were recorded.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -59,6 +60,8 @@ _PROVEN = (
     .where(_IS_IT)
     .values(proven_at=store_now(), proven_seconds=sa.bindparam("took_seconds"))
 )
+_AT_ONCE = 1_000
+_DROPPED = SnapshotState.DROPPED
 _RECORDED_LATER = ("verified_at", "proven_at", "proven_seconds")
 
 
@@ -133,6 +136,16 @@ class Snapshots:
         """Set the state of a snapshot, with the reason if it must not be restored."""
         values = {"of_stream": stream, "of_id": id, "new_state": state, "new_reason": reason}
         self._database.execute(_MARK, values)
+
+    def mark_dropped(self, stream: str, reasons: Mapping[str, str]) -> None:
+        """Record that snapshots were dropped, each with its reason, in portions."""
+        rows = [
+            {"of_stream": stream, "of_id": snapshot, "new_state": _DROPPED, "new_reason": reason}
+            for snapshot, reason in reasons.items()
+        ]
+        for first in range(0, len(rows), _AT_ONCE):
+            with self._database.write() as connection:
+                connection.execute(_MARK, rows[first : first + _AT_ONCE])
 
     def record_verification(self, stream: str, id: str) -> None:
         """Record that all digests of a snapshot were checked."""

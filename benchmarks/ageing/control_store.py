@@ -1,0 +1,275 @@
+"""What a stream leaves in the control store: its epochs and samples by the hour, a recovery by the day.
+
+Rows are copies of those that the live stream wrote before, with the epoch, the time and the replica of their own; they go
+into the product's tables in bulk.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from benchmarks.ageing.workload import RATE, input_name, input_rows
+from holdfast.resources.control_store.records import Epoch, Incident, LedgerEntry, ReplicaRow
+from holdfast.resources.control_store.schema import (
+    epoch_files,
+    epochs,
+    incidents,
+    journal,
+    leases,
+    ledger,
+    ledger_copies,
+    metadata,
+    replicas,
+    samples,
+)
+from holdfast.resources.project import Project
+
+COMMIT_AFTER_SECONDS = 0.5
+PROGRESS_SECONDS = 5.0
+SINCE_BOOT = "pid_started_at"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """The replica that is primary on a simulated day, with its token."""
+
+    replica: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The last recovery that the live stream had: what is in the control store of it, and the lost replica."""
+
+    lost: ReplicaRow
+    incident: Incident
+    journal: Sequence[Row]
+    samples: Sequence[Row]
+
+
+@dataclass
+class ControlStoreAgeing:
+    """Writes what hours and days of a stream leave in the control store."""
+
+    project: Project
+    stream: str
+    epoch: Epoch
+    entry: LedgerEntry
+    progress: Sequence[Row]
+    recovery: Recovery
+    origin: float
+    """When the synthetic input began, at its rate."""
+    input_folder: Path | None = None
+
+    @classmethod
+    def of(
+        cls, project: Project, stream: str, *, input_folder: Path | None
+    ) -> "ControlStoreAgeing":
+        """Read what the live stream left, which is stopped now."""
+        store = project.store
+        entry = store.ledger.last(stream)
+        assert entry is not None
+        epoch = store.epochs.get(stream, entry.epoch)
+        assert epoch is not None
+        _forget_undone(project, stream, entry.epoch)
+        newest = store.samples.latest(stream).values()
+        last_at = max(sample.at for sample in newest)
+        progress = [asdict(sample) for sample in newest if last_at - sample.at < PROGRESS_SECONDS]
+        rows = int(epoch.end.get("rows", 0))
+        return cls(
+            project=project,
+            stream=stream,
+            origin=store.now() - rows / RATE,
+            epoch=epoch,
+            entry=entry,
+            progress=progress,
+            recovery=read_recovery(project, stream),
+            input_folder=input_folder,
+        )
+
+    def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
+        """Write `count` epochs, one a second, with ledger entries, copies and samples."""
+        decided = [
+            self._epoch(n, begin_at + n - first, author) for n in range(first, first + count)
+        ]
+        common = {**asdict(self.entry), "replica": author.replica, "token": author.token}
+        entries = [
+            {
+                **common,
+                "epoch": row["epoch"],
+                "committed_at": row["decided_at"] + COMMIT_AFTER_SECONDS,
+            }
+            for row in decided
+        ]
+        with self._database.write(durable=False) as connection:
+            connection.execute(sa.insert(epochs), decided)
+            if self.input_folder is not None:
+                connection.execute(sa.insert(epoch_files), list(self._files(decided)))
+            connection.execute(sa.insert(ledger), entries)
+            connection.execute(sa.insert(ledger_copies), entries)
+            connection.execute(
+                sa.insert(samples), list(self._samples(first, count, begin_at, author))
+            )
+
+    def write_recovery(self, day: int, at: float, lost: Author) -> None:
+        """Write the loss of a primary and its recovery, which takes over from it."""
+        old, moved = self.recovery, at - self.recovery.incident.opened_at
+        names = {
+            old.lost.id: lost.replica,
+            old.incident.id: f"{old.incident.id[:-6]}{day:06d}",
+        }
+        folder = Path(old.lost.folder).with_name(lost.replica)
+        if Path(old.lost.folder).exists() and not folder.exists():
+            shutil.copytree(old.lost.folder, folder, symlinks=True)
+            for path in (folder, *folder.rglob("*")):
+                os.utime(path, (at, at), follow_symlinks=False)
+        with self._database.write(durable=False) as connection:
+            for table, rows in (
+                (replicas, [_columns(old.lost)]),
+                (incidents, [_columns(old.incident)]),
+                (journal, old.journal),
+                (samples, old.samples),
+            ):
+                for row in rows:
+                    values = move(table, row, moved, names)
+                    values.pop("id" if table in (journal, samples) else "", None)
+                    connection.execute(sa.insert(table), values)
+
+    def raise_token(self, token: int) -> None:
+        """Let the lease have the token of the last author."""
+        with self._database.write() as connection:
+            connection.execute(
+                sa.update(leases).where(leases.c.stream == self.stream).values(token=token)
+            )
+
+    @property
+    def _database(self) -> Any:
+        return self.project.store._database  # noqa: SLF001 - rows are written in bulk
+
+    def _epoch(self, number: int, at: float, author: Author) -> Row:
+        start, end, taken = self._slice(number, at)
+        return {
+            "stream": self.stream,
+            "epoch": number,
+            "start": start,
+            "end": end,
+            "input": taken,
+            "rows": RATE,
+            "token": author.token,
+            "proposer": author.replica,
+            "decided_at": at,
+        }
+
+    def _slice(self, number: int, at: float) -> tuple[Row, Row, Row]:
+        ahead = number - self.epoch.epoch
+        if self.input_folder is None:
+            last = int(self.epoch.end["rows"])
+            first = last + (ahead - 1) * RATE
+            start, end = ({"origin": self.origin, "rows": n} for n in (first, first + RATE))
+            return start, end, {"first": first, "rows": RATE, "start": self.origin}
+        before = int(self.epoch.end["files"]) + ahead - 1
+        name, body = input_name(before), input_rows(before)
+        path, changed_ns = self.input_folder / name, int(at) * 1_000_000_000
+        path.write_bytes(body)
+        os.utime(path, ns=(changed_ns, changed_ns))
+        file = {"name": name, "size": len(body), "changed_ns": changed_ns, "rows": RATE}
+        return {"files": before}, {"files": before + 1}, {"files": [file]}
+
+    def _files(self, decided: Iterable[Row]) -> Iterator[Row]:
+        for epoch in decided:
+            file = epoch["input"]["files"][0]
+            yield {
+                "stream": self.stream,
+                "name": file["name"],
+                "epoch": epoch["epoch"],
+                "size": file["size"],
+                "changed_ns": file["changed_ns"],
+            }
+
+    def _samples(self, first: int, count: int, begin_at: float, author: Author) -> Iterator[Row]:
+        for second in range(0, count, int(PROGRESS_SECONDS)):
+            for row in self.progress:
+                at, epoch = begin_at + second, row["epoch"] and first + second
+                yield {**row, "at": at, "epoch": epoch, "replica": author.replica}
+
+
+def _forget_undone(project: Project, stream: str, last: int) -> None:
+    """Delete epochs that were decided and not committed before the stream was stopped."""
+    with project.store._database.write() as connection:  # noqa: SLF001 - never done in a product
+        for table in (epoch_files, epochs):
+            undone = sa.and_(table.c.stream == stream, table.c.epoch > last)
+            connection.execute(sa.delete(table).where(undone))
+
+
+def _columns(record: ReplicaRow | Incident) -> Row:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def read_recovery(project: Project, stream: str) -> Recovery:
+    """The last recovery of a primary that Dagster did for the stream."""
+    store, database = project.store, project.store._database  # noqa: SLF001 - whole rows
+    incident = max(store.incidents.of(stream, open_only=False), key=lambda row: row.opened_at)
+    assert incident.replica is not None
+    lost = store.replicas.get(incident.replica)
+    assert lost is not None
+    since, until = incident.opened_at - 5, (incident.closed_at or incident.opened_at) + 5
+    lines = sa.select(journal).where(journal.c.stream == stream, journal.c.at.between(since, until))
+    steps = sa.select(samples).where(
+        samples.c.stream == stream,
+        samples.c.at.between(since, until),
+        sa.or_(samples.c.name.like("t\\_%", escape="\\"), samples.c.name.like("re%")),
+    )
+    return Recovery(
+        lost=lost,
+        incident=incident,
+        journal=[dict(row) for row in database.fetch(lines)],
+        samples=[dict(row) for row in database.fetch(steps)],
+    )
+
+
+def move(table: sa.Table, row: Row, seconds: float, names: Mapping[str, str]) -> Row:
+    """A row at another time, with other names in all its texts."""
+    times = {column.name for column in time_columns(table)}
+    return {
+        key: value + seconds if key in times and value is not None else rename(value, names)
+        for key, value in row.items()
+    }
+
+
+def rename(value: Any, names: Mapping[str, str]) -> Any:
+    """A value of JSON with the names replaced in all its texts."""
+    match value:
+        case str():
+            for old, new in names.items():
+                value = value.replace(old, new)
+            return value
+        case dict():
+            return {key: rename(item, names) for key, item in value.items()}
+        case list():
+            return [rename(item, names) for item in value]
+        case _:
+            return value
+
+
+def time_columns(table: sa.Table) -> list[sa.Column[Any]]:
+    """The columns of a table that have times of the store's clock."""
+    return [
+        column
+        for column in table.c
+        if (column.name == "at" or column.name.endswith("_at")) and column.name != SINCE_BOOT
+    ]
+
+
+def move_rows(project: Project, seconds: float) -> None:
+    """Move all times in the control store."""
+    with project.store._database.write() as connection:  # noqa: SLF001 - all tables at once
+        for table in metadata.sorted_tables:
+            moved = {column.name: column + seconds for column in time_columns(table)}
+            if moved:
+                connection.execute(sa.update(table).values(moved))

@@ -1,0 +1,114 @@
+"""A month of a stream, hour by hour: what it leaves is written in bulk, then the product's own maintenance runs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+from benchmarks.ageing.control_store import Author, ControlStoreAgeing, move_rows
+from benchmarks.ageing.dagster_storage import DagsterAgeing
+from benchmarks.ageing.output_table import TableAgeing, move_table
+from benchmarks.ageing.snapshots import SnapshotAgeing
+from benchmarks.ageing.workload import INPUT
+from benchmarks.ageing.world import SimulatedClock, SimulatedProject, SimulatedResource, simulate
+from holdfast.orchestration.inputs import delete_unneeded, read_inputs
+from holdfast.orchestration.jobs.maintenance import CompactConfig, PruneConfig, compact, prune
+from holdfast.resources.project import open_project
+
+HOURS_PER_DAY, HOUR_SECONDS = 24, 3600
+Step = Callable[[str], None]
+
+
+@dataclass
+class StreamAgeing:
+    """All that is written of one stream, and its maintenance."""
+
+    project: SimulatedProject
+    stream: str
+    clock: SimulatedClock
+    rows: ControlStoreAgeing
+    table: TableAgeing
+    snapshots: SnapshotAgeing
+    dagster: DagsterAgeing
+
+    def live_hour(self, hour: int, author: Author) -> None:
+        """Write an hour; on the last of a day the primary is lost and recovered."""
+        begin_at, first = self.clock.at, self.rows.epoch.epoch + 1 + hour * HOUR_SECONDS
+        is_last = hour % HOURS_PER_DAY == HOURS_PER_DAY - 1
+        self.rows.write_hour(first, HOUR_SECONDS, begin_at, author)
+        self.table.write_hour(first, HOUR_SECONDS, begin_at, author)
+        self.snapshots.write_hour(first, HOUR_SECONDS, begin_at, author)
+        self.dagster.write_hour(begin_at, recovery=is_last)
+        self.clock.at = begin_at + HOUR_SECONDS
+        if is_last:
+            self.rows.write_recovery(hour // HOURS_PER_DAY, self.clock.at, author)
+
+    def maintain(self, hour: int) -> None:
+        """Run what the schedules of the product run, and once a day what `holdfast inputs --prune` does."""
+        before, resource = self.table.version, SimulatedResource(self.project)
+        context = dg.build_op_context(instance=self.dagster.instance)
+        compact(context, config=CompactConfig(), projects=resource)
+        prune(context, config=PruneConfig(), projects=resource)
+        if self.rows.input_folder is not None and hour % HOURS_PER_DAY == HOURS_PER_DAY - 1:
+            delete_unneeded(self.project, read_inputs(self.project, self.stream))
+        self.dagster.purge_ticks(self.clock.at)
+        self.table.date_commits(before, self.clock.at)
+
+
+def age_stream(root: Path, stream: str, *, days: float, step: Step) -> None:
+    """Let a stopped stream be as old as if it had run on for days; it ends now."""
+    hours = round(days * HOURS_PER_DAY)
+    with _prepared(root, stream, hours) as ageing:
+        author = _author(ageing, 0)
+        for hour in range(hours):
+            step(f"{stream}: hour {hour + 1} of {hours}")
+            author = _author(ageing, hour // HOURS_PER_DAY)
+            ageing.live_hour(hour, author)
+            if hour == hours - 1:
+                _ship_last(ageing, hours, author)
+            ageing.maintain(hour)
+        ageing.rows.raise_token(author.token)
+
+
+def _author(ageing: StreamAgeing, day: int) -> Author:
+    lost = ageing.rows.recovery.lost.id
+    return Author(replica=f"{lost[:-4]}{day:04d}", token=ageing.rows.epoch.token + 1 + day)
+
+
+def _ship_last(ageing: StreamAgeing, hours: int, author: Author) -> None:
+    epoch = ageing.rows.epoch.epoch + hours * HOUR_SECONDS
+    ageing.snapshots.ship_last(epoch, author)
+
+
+@contextmanager
+def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
+    """Everything that there is of the stream, moved back by as many hours."""
+    with (
+        open_project(root) as project,
+        dg.DagsterInstance.from_config(str(project.config.home / "dagster")) as instance,
+    ):
+        is_files = project.config.stream(stream).source.kind == "files"
+        table = Path(project.config.table_path(stream))
+        last = project.store.ledger.last(stream)
+        assert last is not None
+        begin_at = project.store.now() - hours * HOUR_SECONDS
+        seconds = begin_at - last.committed_at
+        clock = SimulatedClock(begin_at)
+        dagster = DagsterAgeing.of(project.config.home / "dagster", instance)
+        move_rows(project, seconds)
+        move_table(table, seconds)
+        dagster.move(seconds)
+        simulated = simulate(project, clock)
+        yield StreamAgeing(
+            project=simulated,
+            stream=stream,
+            clock=clock,
+            rows=ControlStoreAgeing.of(
+                simulated, stream, input_folder=root / INPUT if is_files else None
+            ),
+            table=TableAgeing.of(table),
+            snapshots=SnapshotAgeing.of(simulated, stream, project.config.home / "ageing"),
+            dagster=dagster,
+        )

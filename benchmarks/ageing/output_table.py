@@ -1,0 +1,146 @@
+"""What a stream leaves in its output table: a commit and its files each second, a checkpoint of the log as the sink makes it.
+
+Delta-rs itself has no clock to inject. Expired log files go by their dates, which are simulated, so the log is
+cut at the real time instead of the simulated: earlier than in a real month, and alike at its end.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from benchmarks.ageing.control_store import Author
+from holdfast.streaming.sinks.delta_table import CHECKPOINT_COMMITS
+from holdfast.streaming.sinks.lineage import EPOCH, REPLICA, TOKEN
+
+Action = dict[str, Any]
+SIMULATED_SECONDS = 60.0
+_AT, _NUMBER, _EPOCH, _FOLDER, _REPLICA, _TOKEN = (
+    f"@{mark}@" for mark in ("at", "number", "epoch", "folder", "replica", "token")
+)
+
+
+@dataclass
+class TableAgeing:
+    """Writes what hours of a stream leave in its table: copies of the last commit that the live stream made."""
+
+    root: Path
+    version: int
+    commit: str
+    """Its text, with marks where epochs differ."""
+    files: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, root: Path) -> "TableAgeing":
+        """Read the newest commit of an epoch."""
+        version = DeltaTable(str(root)).version()
+        actions = next(
+            actions
+            for number in range(version, 0, -1)
+            if _has_epoch(actions := read_commit(root, number))
+        )
+        added = [action["add"]["path"] for action in actions if "add" in action]
+        files = {Path(path).name: (root / path).read_bytes() for path in added}
+        commit = "\n".join(json.dumps(_mark(action)) for action in actions)
+        return cls(
+            root, version, commit.replace(f'"{_AT}"', _AT).replace(f'"{_NUMBER}"', _NUMBER), files
+        )
+
+    def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
+        """Write `count` commits, one a second."""
+        self.version = DeltaTable(str(self.root)).version()
+        written = (
+            self.commit.replace(_REPLICA, author.replica).replace(_TOKEN, str(author.token)),
+            author.replica,
+        )
+        for epoch in range(first, first + count):
+            at = begin_at + epoch - first
+            self._write_commit(epoch, at, *written)
+            if (self.version + 1) % CHECKPOINT_COMMITS == 0:
+                DeltaTable(str(self.root)).create_checkpoint()
+                self._date_checkpoint(at)
+
+    def date_commits(self, since: int, at: float) -> None:
+        """Date the commits that the product made after a version, and the checkpoint, to a simulated time."""
+        self.version = DeltaTable(str(self.root)).version()
+        for version in range(since + 1, self.version + 1):
+            path = self.root / "_delta_log" / f"{version:020d}.json"
+            _set_times(path, at)
+            os.utime(path, (at, at))
+        self._date_checkpoint(at)
+
+    def _date_checkpoint(self, at: float) -> None:
+        log = self.root / "_delta_log"
+        newest = json.loads((log / "_last_checkpoint").read_text())["version"]
+        path = log / f"{newest:020d}.checkpoint.parquet"
+        if path.stat().st_mtime > at + SIMULATED_SECONDS:
+            os.utime(path, (at, at))
+
+    def _write_commit(self, epoch: int, at: float, commit: str, replica: str) -> None:
+        self.version += 1
+        name = f"data/{epoch:012d}-{replica}-{epoch % 16**8:08x}"
+        folder = f"{self.root}/{name}"
+        os.mkdir(folder)  # noqa: PTH102 - there are millions
+        for file, body in self.files.items():
+            _write(f"{folder}/{file}", body, at)
+        os.utime(folder, (at, at))
+        text = commit.replace(_AT, str(int(at * 1000))).replace(_NUMBER, str(epoch))
+        log = f"{self.root}/_delta_log/{self.version:020d}.json"
+        _write(log, text.replace(_EPOCH, str(epoch)).replace(_FOLDER, name).encode(), at)
+
+
+def _has_epoch(actions: Sequence[Action]) -> bool:
+    return any(EPOCH in action.get("commitInfo", {}) for action in actions)
+
+
+def _mark(action: Action) -> Action:
+    """An action with marks in place of what differs from epoch to epoch."""
+    match action:
+        case {"add": add}:
+            path = f"{_FOLDER}/{Path(add['path']).name}"
+            return {"add": {**add, "path": path, "modificationTime": _AT}}
+        case {"txn": txn}:
+            return {"txn": {**txn, "version": _NUMBER, "lastUpdated": _AT}}
+        case {"commitInfo": info}:
+            names = {EPOCH: _EPOCH, REPLICA: _REPLICA, TOKEN: _TOKEN}
+            return {"commitInfo": {**info, **names, "timestamp": _AT}}
+        case _:
+            return action
+
+
+def _write(path: str, body: bytes, at: float) -> None:
+    opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        os.write(opened, body)
+        os.utime(opened, (at, at))
+    finally:
+        os.close(opened)
+
+
+def read_commit(root: Path, version: int) -> list[Action]:
+    """The actions of one commit."""
+    log = root / "_delta_log" / f"{version:020d}.json"
+    return [json.loads(line) for line in log.read_text().splitlines() if line]
+
+
+def move_table(root: Path, seconds: float) -> None:
+    """Move all times of a table: the dates of its files, and the times in its commits."""
+    for path in sorted(root.rglob("*"), reverse=True):
+        at = path.stat().st_mtime + seconds
+        if path.suffix == ".json" and path.parent.name == "_delta_log":
+            _set_times(path, at)
+        os.utime(path, (at, at))
+
+
+def _set_times(commit: Path, at: float) -> None:
+    names = {"timestamp", "modificationTime", "deletionTimestamp", "lastUpdated"}
+    actions = [json.loads(line) for line in commit.read_text().splitlines() if line]
+    for action in actions:
+        for body in action.values():
+            if isinstance(body, dict):
+                body.update({name: int(at * 1000) for name in names & body.keys()})
+    commit.write_text("\n".join(json.dumps(action) for action in actions))

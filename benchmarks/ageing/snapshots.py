@@ -1,0 +1,159 @@
+"""What a stream leaves in vault and catalogue: a snapshot every ten seconds, and the newest to go on from.
+
+A snapshot is a copy of the last that the live stream shipped, with the numbers of its own epoch in all names; it
+has its files in one pack, so it shares none with the snapshot before it.
+"""
+
+import json
+import re
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from benchmarks.ageing.control_store import Author
+from benchmarks.ageing.world import SimulatedProject
+from holdfast.resources.control_store.records import SnapshotRow
+from holdfast.resources.control_store.schema import snapshots
+from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
+from holdfast.resources.vault.manifest import Manifest, PackedFile, SnapshotName
+from holdfast.resources.vault.vault import SnapshotVault
+
+EVERY_SECONDS = 10
+_NUMBERED = re.compile(
+    r"((?:offsets|commits)/|state/.*/)(\d+)((?:\.(?:delta|snapshot|zip|changelog))?)"
+)
+
+
+@dataclass
+class SnapshotAgeing:
+    """Writes what hours of a stream leave in vault and catalogue."""
+
+    project: SimulatedProject
+    stream: str
+    row: SnapshotRow
+    manifest: Manifest
+    body: bytes
+    scratch: Path
+
+    @classmethod
+    def of(cls, project: SimulatedProject, stream: str, scratch: Path) -> "SnapshotAgeing":
+        """Read the newest snapshot, and restore it: it is pruned long before the last is shipped."""
+        row, vault = project.store.snapshots.newest(stream), project.vault(stream)
+        assert row is not None
+        stored = vault.manifest(row.id)
+        bodies = {pack: b"".join(vault.read_pack(pack)) for pack in stored.packs}
+        parts, files, offset = [], [], 0
+        for file in stored.files:
+            part = bodies[file.pack][file.offset : file.offset + file.size_bytes]
+            files.append(replace(file, offset=offset, pack="pack"))
+            parts.append(part)
+            offset += len(part)
+        manifest = replace(stored, files=tuple(files), packs={"pack": offset})
+        vault.restore(stored, scratch / "checkpoint")
+        return cls(project, stream, row, manifest, b"".join(parts), scratch)
+
+    def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
+        """Write the snapshots of an hour with `count` epochs, one a second."""
+        vault, rows, clock = self.project.vault(self.stream), [], self.project.objects.clock
+        for second in range(EVERY_SECONDS - 1, count, EVERY_SECONDS):
+            clock.at = begin_at + second
+            manifest = self._copy(first + second, clock.at, author)
+            pack = next(iter(manifest.packs))
+            self.project.objects.put(f"{self.stream}/packs/{pack}", self.body)
+            key = vault.manifest_key(manifest.id)
+            self.project.objects.put(key, manifest.encode())
+            rows.append(
+                {
+                    "stream": self.stream,
+                    "id": manifest.id,
+                    "epoch": manifest.epoch,
+                    "token": manifest.token,
+                    "replica": manifest.replica,
+                    "parent": None,
+                    "manifest_key": key,
+                    "files": self.row.files,
+                    "total_bytes": self.row.total_bytes,
+                    "new_bytes": self.row.new_bytes,
+                    "requests": self.row.requests,
+                    "seconds": self.row.seconds,
+                    "state": self.row.state,
+                    "reason": "",
+                    "created_at": clock.at,
+                    "history": self.row.history,
+                }
+            )
+        with self.project.store._database.write(durable=False) as connection:  # noqa: SLF001
+            connection.execute(sa.insert(snapshots), rows)
+
+    def ship_last(self, epoch: int, author: Author) -> None:
+        """Ship a checkpoint that is at this epoch, as a replica does; the stream goes on from it."""
+        vault, folder = self.project.vault(self.stream), self.scratch / "checkpoint"
+        renumber(folder, epoch - self.row.epoch)
+        shipped = vault.ship(
+            folder,
+            epoch,
+            token=author.token,
+            replica=author.replica,
+            parent=None,
+            conf=self.manifest.conf,
+            created_at=self.project.clock.now(),
+            scratch=self.scratch / "packs",
+        )
+        shutil.rmtree(self.scratch)
+        self.project.store.snapshots.record(_catalogue_row(self.stream, shipped, vault))
+
+    def _copy(self, epoch: int, at: float, author: Author) -> Manifest:
+        name = SnapshotName(epoch, author.token, author.replica)
+        pack = f"{name.id}.{epoch:012x}.pack"
+        ahead = epoch - self.row.epoch
+        return replace(
+            self.manifest,
+            name=name,
+            parent=None,
+            created_at=at,
+            packs={pack: len(self.body)},
+            files=tuple(_moved(file, pack, ahead) for file in self.manifest.files),
+        )
+
+
+def _moved(file: PackedFile, pack: str, ahead: int) -> PackedFile:
+    return replace(file, path=renumbered(file.path, ahead), pack=pack)
+
+
+def _catalogue_row(stream: str, shipped, vault: SnapshotVault) -> SnapshotRow:  # type: ignore[no-untyped-def]
+    return build_snapshot_row(
+        stream,
+        shipped.manifest,
+        vault.manifest_key(shipped.manifest.id),
+        new_bytes=shipped.new_bytes,
+        requests=shipped.requests,
+        seconds=shipped.seconds,
+    )
+
+
+def renumbered(path: str, ahead: int) -> str:
+    """The path of a file of a checkpoint after as many epochs more."""
+    match = _NUMBERED.fullmatch(path)
+    if match is None or "/_" in path:
+        return path
+    return f"{match[1]}{int(match[2]) + ahead}{match[3]}"
+
+
+def renumber(checkpoint: Path, ahead: int) -> None:
+    """Let a checkpoint be as many epochs further: in the names of its files, and in its offsets."""
+    paths = [path for path in checkpoint.rglob("*") if path.is_file()]
+    for path in sorted(paths, key=lambda path: (len(path.name), path.name), reverse=True):
+        name = str(path.relative_to(checkpoint))
+        if name.startswith("offsets/"):
+            path.write_text(_moved_offsets(path.read_text(), ahead))
+        path.rename(checkpoint / renumbered(name, ahead))
+
+
+def _moved_offsets(text: str, ahead: int) -> str:
+    """The content of a file of offsets; the source's own offset is its last line."""
+    *head, last = text.split("\n")
+    offset = json.loads(last)
+    offset["epoch"] += ahead
+    return "\n".join([*head, json.dumps(offset, separators=(",", ":"))])
