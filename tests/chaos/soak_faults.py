@@ -34,6 +34,7 @@ POINT_SECONDS = 30.0
 COMMAND_SECONDS = 420.0
 AHEAD = (60.0, 600.0, 3600.0)
 BACK = (-3.0, -30.0, -3600.0)
+LEADER = "services.supervisor"
 DOCUMENTED = {"doctor": (0, 1, 3, 4)}
 Value = TypeVar("Value")
 
@@ -184,7 +185,7 @@ class Injector:
     def _kill_dagster_process(self, injection: Injection, _: SoakStream) -> str:
         processes = [psutil.Process(pid) for pid in self._soak.dagster.processes()]
         # not the leader: it is the one that starts the others again
-        others = [each for each in processes if "services.supervisor" not in each.cmdline()]
+        others = [each for each in processes if not any(LEADER in word for word in each.cmdline())]
         victim = _choose(sorted(others, key=lambda each: each.pid), injection)
         name = " ".join(victim.cmdline()[1:4])
         victim.kill()
@@ -283,26 +284,26 @@ class Injector:
         """Run a command to its end, which has to be a documented one; says how it ended."""
         with self._start(*words) as process:
             try:
-                _, complaint = process.communicate(timeout=COMMAND_SECONDS)
+                output, _ = process.communicate(timeout=COMMAND_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise AssertionError(
                     f"{' '.join(words)}: no end in {COMMAND_SECONDS:.0f} s"
                 ) from None
-        outcome = f"{' '.join(words)}: exit code {process.returncode}: {complaint.strip()[-2000:]}"
+        outcome = f"{' '.join(words)}: exit code {process.returncode}: {output.strip()[-2000:]}"
         assert process.returncode in DOCUMENTED.get(words[0], (0, 1)), outcome
-        assert "Traceback" not in complaint, outcome
+        assert "Traceback" not in output, outcome
         if process.returncode != 1:
             return f"{' '.join(words)}: {process.returncode}"
-        assert complaint.strip() or words[0] == "drill", outcome
-        return f"{' '.join(words)}: 1, {' '.join(complaint.split())[:150]}"
+        assert "hint:" in output or words[0] == "drill", outcome
+        return f"{' '.join(words)}: 1, {' '.join(output.split())[-150:]}"
 
     def _start(self, *words: str) -> "subprocess.Popen[str]":
         holdfast = Path(sys.executable).with_name("holdfast")
         return subprocess.Popen(
             [holdfast, "--project", self._soak.root, *words],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
         )

@@ -25,7 +25,7 @@ from holdfast.resources.project import Project, open_project
 from holdfast.streaming.sources.base import Json, Split
 from tests.chaos.soak_plan import FILES, SMALL_DISK, Engine
 from tests.live.dagster_server import LiveDagster, a_live_dagster
-from tests.live.postgres import fresh_database
+from tests.live.postgres import fresh_database, shift_server_clock
 from tests.live.stepped_clock import follow_clock
 from tests.live.stream import DECLARATION, ON_ROCKSDB, REPO, LiveStream
 
@@ -234,6 +234,9 @@ def a_soak_project(folder: Path, engine: Engine, streams: int) -> Iterator[SoakP
         deployment = dict(DEPLOYMENT)
         if engine is Engine.POSTGRESQL:
             url = opened.enter_context(fresh_database())
+            shift_server_clock(
+                url, 0.0
+            )  # sessions look for the clock where they did when they began
             deployment["control_store"] = {"url": url}
         traits = declare_streams(root, small_disk, streams)
         (root / "configs" / "holdfast.yaml").write_text(json.dumps(deployment))
