@@ -70,7 +70,7 @@ def _command_line(process: object) -> object:
 def run_retention(soak: SoakProject) -> None:
     """What the hourly schedule does, except for epochs: the proof needs all of them."""
     for name in soak.streams:
-        catalogue.prune(soak.project, name)
+        catalogue.prune(soak.project, name, dry_run=False)
     prune_records(soak.project, streams=list(soak.streams))
     rotate_logs(soak.project, streams=list(soak.streams))
 
