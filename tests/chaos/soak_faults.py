@@ -82,13 +82,13 @@ class Injector:
 
     def _kill_secondary(self, _: Injection, stream: SoakStream) -> str:
         row = read_patiently(stream.look).secondary
-        if row is None or row.pid is None:
+        if row is None or not is_alive(row):
             raise NotApplicableError
         return f"{stream.hit(row).id}"
 
     def _kill_both(self, _: Injection, stream: SoakStream) -> str:
         status = read_patiently(stream.look)
-        rows = [row for row in (status.primary, status.secondary) if row and row.pid]
+        rows = [row for row in (status.primary, status.secondary) if row and is_alive(row)]
         if not rows:
             raise NotApplicableError
         for row in rows:
