@@ -148,13 +148,14 @@ class Soak:
         self.soak.dagster.stop()
         for stream in streams:
             self._hold("exact output", lambda: require_exact(stream))  # noqa: B023
+        store = self.soak.project.store
+        replicas = sum(len(store.replicas.of(each.name, live=False)) for each in streams)
         self._hold("pruned", lambda: run_retention(self.soak))
         embedded = self.soak.project.embedded_s3()
         if embedded is not None:
             embedded.stop()
         self._hold("nothing left", lambda: require_nothing_left(self.soak))
         self.growth.update(measure_growth(self.soak))
-        replicas = int(self.growth["rows of replicas"])
         work = Work(
             epochs=sum(stream.epoch() + 1 for stream in streams),
             replicas=replicas,

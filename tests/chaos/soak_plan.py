@@ -148,7 +148,7 @@ BOUNDS: Mapping[str, Bound] = {
     "rows of epoch_floors": Bound(fixed=10),
     "rows of gaps": Bound(),
     "rows of restores": Bound(),
-    "rows of replicas": Bound(per_replica=1.0),
+    "rows of replicas": Bound(fixed=10, per_fault=3.0),
     "rows of tier_changes": Bound(fixed=10, per_fault=1.0),
     "rows of migrations": Bound(per_fault=1.0),
     "rows of decisions": Bound(fixed=10, per_minute=10.0),
