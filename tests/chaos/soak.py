@@ -63,6 +63,8 @@ class Soak:
     def go(self, names: Sequence[str]) -> None:
         """Inject faults in all lanes until time is up or something did not hold, then look at what is left."""
         self._hold("start", self._start)
+        if self.soak.over.is_set():
+            return
         lanes = [
             threading.Thread(target=self._follow, args=lane, name=lane[0], daemon=True)
             for lane in self._lanes(names)

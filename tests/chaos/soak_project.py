@@ -53,7 +53,7 @@ COMMON: dict[str, Any] = {
 LINES_SOURCE: dict[str, Any] = {
     "kind": "files",
     "format": "parquet",
-    "schema": "event_time timestamp, key bigint",
+    "schema": "event_time timestamp, key int",
     "settle": 0.5,
     "poll": 0.5,
 }
@@ -179,7 +179,7 @@ def write_input(folder: Path, over: threading.Event) -> None:
         )
         keys = [(number * 7 + row * row) % 100 for row in range(FILE_ROWS)]
         scratch = folder.parent / "next.parquet"
-        table = pa.table({"event_time": at.as_unit("us"), "key": keys})
+        table = pa.table({"event_time": at.as_unit("us"), "key": pa.array(keys, pa.int32())})
         parquet.write_table(table, scratch)
         try:
             scratch.rename(folder / f"{number:08}.parquet")
