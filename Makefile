@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
-.PHONY: help venv java format lint audit house unit integration e2e test model chaos chaos-migrations demo bench clean
+.PHONY: help venv java format lint audit house unit integration e2e test model chaos chaos-migrations demo bench clean soak
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -67,6 +67,9 @@ chaos: venv java ## kill drivers in every tier and in all 30 changes of tier; ab
 
 chaos-migrations: venv java ## kill source, target, run or Dagster at each step of each migration protocol; two hours
 	$(WITH_JAVA) $(BIN)/python -m tests.chaos.migrations $(CHAOS)
+
+soak: venv java ## several streams under all known faults at once, seeded; 60 minutes (SOAK="--minutes 5 --seed 3 …")
+	$(WITH_JAVA) $(BIN)/python -m tests.chaos.soak $(SOAK)
 
 demo: venv java ## run a stream, kill its driver, recover it, and prove that nothing was lost
 	$(WITH_JAVA) $(BIN)/holdfast demo

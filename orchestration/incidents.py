@@ -116,10 +116,12 @@ def detection_seconds(status: StreamStatus) -> float | None:
         return None
     if status.verdict.health is Health.STUCK:
         return max(status.at - (last.progressed_at or last.registered_at), 0.0)
-    silence = _silence(last, status.at)
+    signs = [last.registered_at, last.heartbeat_at or 0.0]
     if status.lease is not None and status.lease.holder == last.id:
-        return max(min(silence, status.at - status.lease.renewed_at), 0.0)
-    return silence
+        signs.append(status.lease.renewed_at)
+    if status.committed is not None and status.committed.replica == last.id:
+        signs.append(status.committed.committed_at)
+    return max(status.at - max(signs), 0.0)
 
 
 def _secondary_reason(status: StreamStatus) -> str:

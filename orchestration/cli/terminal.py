@@ -1,7 +1,7 @@
 """What every command shares: the project, the two consoles, JSON output, common options."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -60,11 +60,18 @@ class Terminal:
         return ProjectConfig.load(self.root())
 
     @contextmanager
-    def open_project(self, *, tolerant: bool = False) -> "Iterator[Project]":
-        """Open the project with its control store; with `tolerant` mistakes in files of streams are only shown."""
+    def open_project(self, *, current: Sequence[str] | None = ()) -> "Iterator[Project]":
+        """Open the project with its control store; mistakes in files of streams are shown.
+
+        `current` are the streams whose current declaration the command takes, `None` all of them: a mistake in
+        their files is an error. Other streams with a mistake have the declaration they were last started with.
+        """
+        from holdfast.configs.loading import InvalidConfig
         from holdfast.resources.project import open_project
 
-        with open_project(self.root(), tolerant=tolerant) as project:
+        with open_project(self.root(), tolerant=current is not None) as project:
+            if project.config.broken.intersection(current or ()):
+                raise InvalidConfig(project.config.problems)
             for problem in project.config.problems:
                 self.err.print(f"{FAILED} {escape(str(problem))}", soft_wrap=True)
             yield project
@@ -78,7 +85,7 @@ class Terminal:
         """
         from holdfast.resources.control_store.records import DesiredState
 
-        with self.open_project() as project:
+        with self.open_project(current=[stream]) as project:
             project.config.stream(stream)
             embedded = project.embedded_s3()
             if embedded is None or embedded.alive():

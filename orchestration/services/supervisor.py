@@ -1,7 +1,8 @@
 """The leader of Dagster's processes: starts code servers, web server and daemon, and starts again what ended.
 
 `holdfast up` starts it detached, in a session of its own. A web server or daemon that dies does not end the runs at
-work: those belong to the code servers, which Dagster's own manager watches.
+work: those belong to the code servers. A code server is a process behind a proxy; Dagster's own manager watches the
+proxy only.
 """
 
 import argparse
@@ -13,14 +14,16 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 import yaml
 from dagster import DagsterInstance
 from dagster._cli.proxy_server_manager import ProxyServerManager
+from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.workspace.load_target import WorkspaceFileTarget
+from dagster._grpc.client import DagsterGrpcClient
 from dagster._utils.log import configure_loggers
 
 from holdfast.ft_policies.errors import PermanentError
@@ -31,6 +34,9 @@ from holdfast.resources.private import keep_private
 LOG_LEVEL = "warning"
 LOOK_SECONDS = 1.0
 STOP_SECONDS = 10.0
+PING_SECONDS = 5.0
+UNANSWERED_PINGS = 3
+RELOAD_SECONDS = 120
 
 log = logging.getLogger("dagster.holdfast.supervisor")
 
@@ -89,6 +95,59 @@ class Member:
         self._launches += 1
         self._launched_at = self._clock.monotonic()
         self._process = self._start()
+
+
+class CodeClient(Protocol):
+    """A connection to a code server: `DagsterGrpcClient`, as far as it is needed here."""
+
+    def ping(self, echo: str) -> object:
+        """Ask the code server, through its proxy."""
+        ...
+
+    def reload_code(self, timeout: int) -> object:
+        """Let the proxy start another code server."""
+        ...
+
+
+class CodeServer:
+    """One code server, started again when it answers no more: without it no sensor ticks, and nothing is recovered."""
+
+    def __init__(self, name: str, client: CodeClient) -> None:
+        self._name, self._client = name, client
+        self._unanswered = 0
+
+    def keep_answering(self) -> None:
+        """Ping the code server; after several pings in a row without an answer, start it again."""
+        try:
+            self._client.ping("")
+        except DagsterUserCodeUnreachableError:
+            self._unanswered += 1
+        else:
+            self._unanswered = 0
+        if self._unanswered == UNANSWERED_PINGS:
+            log.error("the code server of %s does not answer: starting it again", self._name)
+            self._unanswered = 0
+            with suppress(DagsterUserCodeUnreachableError):  # the old one cannot be asked to end
+                self._client.reload_code(RELOAD_SECONDS)
+
+
+def watch_code_servers(workspace: Path, stop: threading.Event) -> None:
+    """Keep the code servers of a workspace file answering until `stop` is set."""
+    specs = [entry["grpc_server"] for entry in yaml.safe_load(workspace.read_text())["load_from"]]
+    servers = [
+        CodeServer(
+            spec["location_name"],
+            DagsterGrpcClient(
+                port=spec.get("port"),
+                socket=spec.get("socket"),
+                host=spec.get("host", "localhost"),
+            ),
+        )
+        for spec in specs
+    ]
+    while not stop.wait(PING_SECONDS):
+        for server in servers:
+            server.keep_answering()
 
 
 def supervise(commands: dict[str, Sequence[str]], stop: threading.Event) -> None:
@@ -168,6 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # What `dagster dev` tells its processes.
     os.environ.update({"DAGSTER_IS_DEV_CLI": "1", "DAGSTER_verbose": ""})
     with serving_code(options.pop("workspace")) as served:
+        watch = threading.Thread(target=watch_code_servers, args=(served, stop), daemon=True)
+        watch.start()
         supervise(build_commands(served, **options), stop)
 
 

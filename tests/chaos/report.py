@@ -57,6 +57,14 @@ class Report:
         spans = f"{median(seconds):9.1f} {max(seconds):9.1f}" if seconds else f"{'-':>9} {'-':>9}"
         return f"{part:<22} {len(trials):>6} {failed:>6} {spans}"
 
+    def count(self, parts: Iterable[str]) -> dict[str, dict[str, int]]:
+        """How many trials of each of these parts there were, and how many of them held."""
+        trials = {part: [each for each in self.trials if each.part == part] for part in parts}
+        return {
+            part: {"injected": len(some), "survived": sum(not each.failure for each in some)}
+            for part, some in trials.items()
+        }
+
     def verdict(self) -> str:
         """The end of the story in a sentence."""
         if self.failed:

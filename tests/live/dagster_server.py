@@ -34,16 +34,20 @@ class LiveDagster:
         )
         client.submit_job_execution(job.name, run_config=dg.RunConfig(ops={op: config}))
 
+    def processes(self) -> list[int]:
+        """The process ids of all that belongs to it."""
+        return self._server.processes()
+
     def kill(self) -> None:
         """kill -9 everything at once, the runs that are at work, too."""
-        while left := self._server.processes():
+        while left := self.processes():
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
     def is_gone(self) -> bool:
         """Whether nothing of it is left; a process that is ending has lost what it is known by."""
-        return self._server.find() is None and not self._server.processes()
+        return self._server.find() is None and not self.processes()
 
     def stop(self) -> None:
         """End it as `holdfast down` does."""

@@ -2,7 +2,7 @@
 
 A stream under test names `tests.live.faults:build` as its app. Inside the driver it wraps the
 sink, the ledger and the object store: when the point is reached that the file `fault.json` in the
-project folder names, the file is removed and the driver kills itself with -9. Production code
+project folder, or that of one replica, names, the file is removed and the driver kills itself with -9. Production code
 knows nothing of it.
 """
 
@@ -37,10 +37,19 @@ def arm(project: Path, point: str, after_epoch: int, *, replica: str | None = No
     Without a replica it is whichever driver gets there first.
     """
     assert point in POINTS
-    trap = {"point": point, "after_epoch": after_epoch, "replica": replica}
-    scratch = project / f"{FILE}.tmp"
-    scratch.write_text(json.dumps(trap))
-    scratch.rename(project / FILE)
+    file = project / (FILE if replica is None else _file_of(replica))
+    scratch = file.with_suffix(".tmp")
+    scratch.write_text(json.dumps({"point": point, "after_epoch": after_epoch}))
+    scratch.rename(file)
+
+
+def disarm(project: Path, replica: str) -> None:
+    """Let this replica live, if it does."""
+    (project / _file_of(replica)).unlink(missing_ok=True)
+
+
+def _file_of(replica: str) -> Path:
+    return FILE.with_stem(f"{FILE.stem}-{replica}")
 
 
 def build(df: DataFrame, params: dict[str, Any]) -> DataFrame:
@@ -92,11 +101,11 @@ def _wrap(
 
 
 def _die_at(point: str, epoch: int) -> None:
-    try:
-        armed = json.loads(FILE.read_text())
-    except FileNotFoundError:
-        return
-    mine = armed["replica"] in (None, Path(sys.argv[-1]).name)  # started with `--folder FOLDER`
-    if mine and armed["point"] == point and epoch > armed["after_epoch"]:
-        FILE.unlink()
-        os.kill(os.getpid(), signal.SIGKILL)
+    for file in (FILE, _file_of(Path(sys.argv[-1]).name)):  # started with `--folder FOLDER`
+        try:
+            armed = json.loads(file.read_text())
+        except FileNotFoundError:
+            continue
+        if armed["point"] == point and epoch > armed["after_epoch"]:
+            file.unlink(missing_ok=True)
+            os.kill(os.getpid(), signal.SIGKILL)

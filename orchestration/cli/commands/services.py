@@ -54,7 +54,7 @@ def up(
     from holdfast.resources.private import tighten
 
     term = terminal(ctx)
-    with term.open_project(tolerant=True) as project:
+    with term.open_project() as project:
         names = [] if no_streams else select_streams(project.config, streams or [])
         tighten(project.config.home)
         for stream in project.config.streams.values():
@@ -84,7 +84,7 @@ def down(
 ) -> None:
     """Stop the streams gracefully, then Dagster, then the embedded object store."""
     term = terminal(ctx)
-    with term.open_project(tolerant=True) as project:
+    with term.open_project() as project:
         outcomes: list[PlaybookOutcome] = []
         if not keep_streams:
             console = None if as_json else term.out

@@ -32,7 +32,7 @@ def status(
 ) -> None:
     """Show each stream: health, tier, epochs, lag, rate, state, last snapshot, replicas, changes."""
     term = terminal(ctx)
-    with term.open_project(tolerant=True) as project:
+    with term.open_project() as project:
         names = select_streams(project.config, [] if stream is None else [stream])
         if as_json:
             from holdfast.orchestration.cli.views.stream_facts import observe_facts

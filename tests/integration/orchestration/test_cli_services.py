@@ -116,14 +116,15 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
     assert holdfast(root, "down")["dagster"] == {"stopped": False}
 
 
-def test_a_web_server_and_a_daemon_that_die_are_started_again(root: Path) -> None:
+def test_a_web_server_a_daemon_and_a_code_server_that_die_are_started_again(root: Path) -> None:
     url = holdfast(root, "up", "--no-streams")["dagster"]["url"]
     grace = RestartPolicy().start_seconds
     assert eventually(lambda: age_of_daemon(root) > grace, seconds=2 * grace)
     [web] = processes_with(root, "holdfast.orchestration.services.web")
     [daemon] = processes_with(root, "dagster._daemon")
-    web.kill()
-    daemon.kill()
+    [code_server] = processes_with(root, "grpc")
+    for process in (web, daemon, code_server):
+        process.kill()
 
     assert eventually(lambda: not web.is_running() and is_ready(root, url), seconds=60)
     assert eventually(lambda: bool(processes_with(root, "dagster._daemon")))

@@ -25,7 +25,7 @@ from holdfast.resources.control_store.records import Phase, Sample
 from holdfast.resources.project import Project
 from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.reports import a_cost_row, a_running_stream, record_takeover
-from tests.builders.streams import CLICKS
+from tests.builders.streams import CLICKS, a_secondary
 from tests.builders.tiering import REASON, a_decision, a_decision_row
 from tests.fakes.projects import SimulatedProjects, simulated_projects
 from tests.fakes.reviewer import simulated_what_if
@@ -74,6 +74,14 @@ def a_past(projects: SimulatedProjects) -> None:
         earlier = project.store.now() - 60.0
         project.store.decisions.write(a_decision_row(a_decision(at=earlier)))
         record_takeover(project, 12.0)
+
+
+def stand_by(project: Project, tier: Tier) -> None:
+    """From here on a secondary has reached a tier."""
+    project.store.tiers.desire(CLICKS, tier, why="test", run="")
+    project.store.tiers.record_reached(CLICKS, tier=tier)
+    a_secondary(project, "r2")
+    wait_for_the_clock(project.store)
 
 
 def test_reports_are_made_also_without_any_rows(projects: SimulatedProjects) -> None:
@@ -125,8 +133,7 @@ def test_decisions_are_a_table(projects: SimulatedProjects) -> None:
 def test_recoveries_are_summed_up_by_tier_and_step(projects: SimulatedProjects) -> None:
     a_past(projects)
     with projects.open() as project:
-        project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
-        wait_for_the_clock(project.store)
+        stand_by(project, Tier.ACTIVE_STANDBY)
         record_takeover(project, 12.0, by="r3", at=project.store.now() + 100.0)
     metadata = made(projects, model.definition(STREAMS))
     rows = rows_of(metadata, "recoveries")
@@ -198,8 +205,7 @@ def test_a_prediction_is_held_against_what_came(projects: SimulatedProjects) -> 
     with projects.open() as project:
         a_running_stream(project)
         assert predicted(project) == []
-        project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="")
-        wait_for_the_clock(project.store)
+        stand_by(project, Tier.ACTIVE_STANDBY)
         now = project.store.now()
         record_takeover(project, 4.0, rows=10.0, at=now + 100.0)
         assert predicted(project) == [], "it is the first"

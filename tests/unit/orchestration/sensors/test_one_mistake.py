@@ -46,6 +46,23 @@ def test_a_broken_file_is_shown_by_status_and_the_other_streams_are_too(tmp_path
     assert list(ProjectConfig.load(tmp_path, tolerant=True).streams) == ["beta"]
 
 
+def test_an_operator_can_act_on_streams_beside_a_broken_file(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, "alpha", "beta", "gamma")
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+        a_dead_primary(project, "b1", "beta")
+    write(projects, "alpha", stream_yaml(name="alpha", extra=1))
+    write(projects, "gamma", "name: gamma\n  - [")
+    for stream in ("alpha", "beta"):
+        for command in (["recover"], ["stop"]):
+            result = run_holdfast(tmp_path, *command, stream, "--dry-run")
+            assert result.exit_code == 0, result.output
+            assert "alpha.yaml" in result.output
+    assert run_holdfast(tmp_path, "switch", "beta", "deployed", "--dry-run").exit_code == 0
+    assert run_holdfast(tmp_path, "stop", "gamma", "--dry-run").exit_code == 1  # never started
+    assert run_holdfast(tmp_path, "migrate", "beta", "--dry-run").exit_code == 1
+
+
 def test_an_error_in_the_records_of_a_stream_does_not_end_the_tick(tmp_path: Path) -> None:
     projects = simulated_projects(tmp_path, "alpha", "beta")
     with projects.open() as project:

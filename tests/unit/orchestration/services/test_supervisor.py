@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 
 import pytest
+from dagster._core.errors import DagsterUserCodeUnreachableError
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.services import RestartPolicy
-from holdfast.orchestration.services.supervisor import Member
+from holdfast.orchestration.services.supervisor import UNANSWERED_PINGS, CodeServer, Member
 from tests.fakes.clocks import SteppedClock
 
 
@@ -75,3 +76,47 @@ def test_a_first_start_that_fails_ends_the_service() -> None:
 
     with pytest.raises(PermanentError, match="daemon ended with code 1"):
         member.keep_running()
+
+
+@dataclass
+class FakeCodeServer:
+    """A code server behind a proxy, which can start it again."""
+
+    answers: bool = True
+    reloads: int = 0
+
+    def ping(self, echo: str) -> str:
+        if not self.answers:
+            raise DagsterUserCodeUnreachableError("connection refused")
+        return echo
+
+    def reload_code(self, timeout: int) -> None:
+        self.reloads += 1
+        self.answers = True
+        raise DagsterUserCodeUnreachableError("the old one cannot be asked to end")
+
+
+def test_a_code_server_that_is_killed_is_started_again() -> None:
+    client = FakeCodeServer()
+    server = CodeServer("holdfast", client)
+    server.keep_answering()
+    client.answers = False
+    for _ in range(UNANSWERED_PINGS - 1):
+        server.keep_answering()
+    assert client.reloads == 0
+    server.keep_answering()
+    assert client.reloads == 1
+    for _ in range(2 * UNANSWERED_PINGS):
+        server.keep_answering()
+    assert client.reloads == 1
+
+
+def test_single_pings_without_an_answer_start_nothing() -> None:
+    client = FakeCodeServer()
+    server = CodeServer("holdfast", client)
+    for _ in range(2 * UNANSWERED_PINGS):
+        client.answers = False
+        server.keep_answering()
+        client.answers = True
+        server.keep_answering()
+    assert client.reloads == 0
