@@ -4,7 +4,9 @@ import sys
 
 from hypothesis import settings
 
-settings.register_profile("any machine", deadline=None)  # a slow example on a busy machine is no failure
+settings.register_profile(
+    "any machine", deadline=None
+)  # a slow example on a busy machine is no failure
 settings.load_profile("any machine")
 
 
