@@ -7,16 +7,17 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 
 SUPERSEDED = "superseded by the loss of the primary"
+TAKEN_OVER_BY = "taken_over_by"
+"""In the detail of an incident that the secondary has opened, with its first new commit."""
 OUTAGE_SINCE = "outage_since"
 """In the detail of an incident: the last sign of life before an older loss that it superseded unrecovered."""
 
 
 def lost_at(incident: Incident) -> float:
-    """The time of the last sign of life; a replica that took over reports with its first new commit."""
+    """The time of the last sign of life: the incident was opened when the loss was detected, or when it was repaired."""
     detail = incident.detail
-    reported = float(detail.get(SampleName.RECOVERY_SECONDS) or 0.0)
-    detected = float(detail.get(SampleName.DETECT_SECONDS) or 0.0)
-    since = incident.opened_at - max(detected, reported)
+    known = SampleName.RECOVERY_SECONDS if TAKEN_OVER_BY in detail else SampleName.DETECT_SECONDS
+    since = incident.opened_at - float(detail.get(known) or 0.0)
     return min(since, float(detail.get(OUTAGE_SINCE) or math.inf))
 
 

@@ -24,7 +24,11 @@ from holdfast.resources.control_store.records import (
     ReplicaState,
     Slot,
 )
-from holdfast.resources.control_store.recoveries import recovered_at, supersede
+from holdfast.resources.control_store.recoveries import (
+    TAKEN_OVER_BY,
+    recovered_at,
+    supersede,
+)
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import (
@@ -135,7 +139,7 @@ class Promotion:
                 "reason": self.failed.reason,
                 "detected_by": self.failed.detected_by.value,
                 "primary": self.failed.primary,
-                "taken_over_by": self.replica,
+                TAKEN_OVER_BY: self.replica,
                 "t_detect_seconds": self.detect_seconds,
                 "recovery_seconds": seconds,
             },

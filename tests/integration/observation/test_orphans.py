@@ -34,6 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
         "endpoint_url": f"http://{host}:{port}",
         "bucket": "staged",
         "access_key_id_env": "TABLES_KEY",
+        # pragma: allowlist nextline secret
         "secret_access_key_env": "TABLES_SECRET",
     }
     deployment = yaml.safe_dump({"object_store": declared})

@@ -161,6 +161,7 @@ def test_a_snapshot_comes_from_another_endpoint(
     access = {
         "endpoint_url": there.endpoint_url or "",
         "access_key_id_env": "THEIR_KEY",
+        # pragma: allowlist nextline secret
         "secret_access_key_env": "THEIR_SECRET",
     }
     require_restored_from(project, **COPIES, **access)

@@ -69,6 +69,7 @@ def test_a_store_with_conditional_writes_is_accepted() -> None:
             bucket="conditional",
             endpoint_url=f"http://{host}:{port}",
             access_key_id="key",
+            # pragma: allowlist nextline secret
             secret_access_key="secret",  # noqa: S106
         )
         store = S3ObjectStore(lambda: where)
@@ -89,6 +90,7 @@ def test_a_bucket_that_cannot_be_created_says_so(embedded_s3: EmbeddedS3) -> Non
 @pytest.mark.parametrize(
     ("changed", "hint"),
     [
+        # pragma: allowlist nextline secret
         ({"secret_access_key": "wrong"}, "secret_access_key"),
         ({"access_key_id": "wrong"}, "access_key_id"),
     ],

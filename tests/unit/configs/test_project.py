@@ -50,6 +50,7 @@ def test_a_secret_has_no_place_in_the_deployment(tmp_path: Path) -> None:
 
 def test_a_password_in_a_url_is_not_shown(tmp_path: Path) -> None:
     [problem] = check(
+        # pragma: allowlist nextline secret
         a_project(tmp_path, holdfast="control_store: {url: 'mysql://me:hush@db/x'}\n")
     )
     assert problem.value == '"mysql://me:***@db/x"'

@@ -36,6 +36,7 @@ def test_a_stream_that_was_started_with_one_can_still_be_read() -> None:
 def test_a_driver_gets_the_values_and_an_unset_variable_is_named() -> None:
     conf = {KEY: "${SECRET}", "spark.other": "${not closed"}
 
+    # pragma: allowlist nextline secret
     assert resolve_references(conf, {"SECRET": "hush"}) == {**conf, KEY: "hush"}
     with pytest.raises(PermanentError, match=f"SECRET is not set: spark_conf.{KEY}"):
         resolve_references(conf, {})
@@ -44,9 +45,12 @@ def test_a_driver_gets_the_values_and_an_unset_variable_is_named() -> None:
 @pytest.mark.parametrize(
     "params",
     [
+        # pragma: allowlist nextline secret
         {"password": "hush"},
+        # pragma: allowlist nextline secret
         {"sink": {"api_key": "hush"}},
         {"auth_token": "hush"},
+        # pragma: allowlist nextline secret
         {"url": "postgresql://user:hush@host/database"},
     ],
 )
@@ -65,6 +69,7 @@ def test_params_that_only_sound_alike_are_allowed(tmp_path: Path) -> None:
 
 def test_a_function_gets_the_values_of_its_params() -> None:
     params = {"db": {"password": "${PW}"}, "rows": 3}
+    # pragma: allowlist nextline secret
     assert resolve_params(params, {"PW": "hush"}) == {"db": {"password": "hush"}, "rows": 3}
     with pytest.raises(PermanentError, match=r"PW is not set: params\.db\.password"):
         resolve_params(params, {})

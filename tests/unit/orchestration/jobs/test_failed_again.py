@@ -43,7 +43,7 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 @dataclass
 class Failures:
-    """Kills the primary whenever a new secondary has just been launched, as often as `left` says.
+    """Kills the primary once it has committed and a new secondary was launched, as often as `left` says.
 
     The secondary takes over and reports it, or is lost as well, and the run detects it.
     """
@@ -58,7 +58,9 @@ class Failures:
         store = self.project.store
         primary = store.replicas.live(CLICKS, Slot.PRIMARY)
         secondary = store.replicas.live(CLICKS, Slot.SECONDARY)
-        if self.left and primary is not None and secondary is not None:
+        last = store.ledger.last(CLICKS)
+        has_committed = primary is not None and last is not None and last.replica == primary.id
+        if self.left and primary is not None and secondary is not None and has_committed:
             self.left -= 1
             store.replicas.record_process(primary.id, pid=1, pid_started_at=1.0)
             if self.secondary_takes_over:
@@ -67,7 +69,7 @@ class Failures:
                 store.replicas.end(secondary.id, ReplicaState.FAILED, "", by=EndedBy.REPLICA)
             return
         self.drivers.act()
-        primary, last = store.replicas.live(CLICKS, Slot.PRIMARY), store.ledger.last(CLICKS)
+        primary = store.replicas.live(CLICKS, Slot.PRIMARY)
         if primary is not None and last is not None and last.replica != primary.id:
             commit(self.project, primary.id)
 
@@ -83,7 +85,7 @@ def commit(project: Project, replica: str) -> int:
 
 
 def take_over(project: Project, secondary: str, primary: str) -> None:
-    """As a secondary does by itself: lease and slot, then a commit, then the report."""
+    """As a secondary does by itself: lease and slot, a commit, the report, the next heartbeat."""
     store = project.store
     seen = store.leases.get(CLICKS)
     lease = store.takeovers.take(
@@ -91,7 +93,6 @@ def take_over(project: Project, secondary: str, primary: str) -> None:
     )
     assert lease is not None
     epoch = commit(project, secondary)
-    a_heartbeat(project, secondary, epoch=epoch)
     Promotion(
         stream=CLICKS,
         replica=secondary,
@@ -100,6 +101,7 @@ def take_over(project: Project, secondary: str, primary: str) -> None:
         taken_at=lease.taken_at,
         detect_seconds=0.0,
     ).record_commit(store, Sampler(store, CLICKS, secondary), epoch)
+    a_heartbeat(project, secondary, epoch=epoch)
 
 
 @contextmanager

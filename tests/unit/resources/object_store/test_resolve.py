@@ -35,6 +35,7 @@ def test_another_endpoint_has_keys_of_its_own(monkeypatch: pytest.MonkeyPatch) -
             endpoint_url="https://there",
             region="eu-west-1",
             access_key_id_env="THEIR_KEY",
+            # pragma: allowlist nextline secret
             secret_access_key_env="THEIR_SECRET",  # noqa: S106
         )
     )

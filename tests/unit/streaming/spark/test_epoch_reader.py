@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import Gate, GateState
 from holdfast.streaming.spark.checkpoint import read_input_digest
@@ -35,10 +37,15 @@ def reader(tmp_path: Path, store: ControlStore) -> Iterator[EpochReader]:
     opened.stop()
 
 
+def a_rate_proposal(rows: int = 10) -> EpochProposal:
+    end = {"origin": 0.0, "rows": rows}
+    return replace(a_proposal(0), start=None, end=end, input={"first": 0, "rows": rows}, rows=rows)
+
+
 def test_an_offset_names_the_input_that_was_decided(
     reader: EpochReader, store: ControlStore, tmp_path: Path
 ) -> None:
-    decided = store.epochs.propose(a_proposal(0))
+    decided = store.epochs.propose(a_rate_proposal())
     offset = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert offset == {"epoch": 0, "input": digest_input(decided)}
     (tmp_path / "offsets").mkdir()
@@ -57,10 +64,10 @@ def test_an_epoch_that_was_decided_again_is_not_read_under_the_offset_of_the_fir
     reader: EpochReader, store: ControlStore
 ) -> None:
     start = reader.initialOffset()
-    store.epochs.propose(a_proposal(0))
+    store.epochs.propose(a_rate_proposal())
     planned = reader.latestOffset(start, ReadAllAvailable())
     with store._database.write() as connection:  # the control store loses its last commit
         connection.exec_driver_sql("DELETE FROM epochs")
-    store.epochs.propose(a_proposal(0, proposer="r2"))
+    store.epochs.propose(a_rate_proposal(rows=20))
     with pytest.raises(PermanentError, match="was planned with other input"):
         reader.partitions(start, planned)

@@ -27,6 +27,7 @@ def test_the_file_is_private_and_gone_once_java_runs(
         seen.append(os.environ[SUBMIT_ARGUMENTS])
 
     monkeypatch.setenv(SUBMIT_ARGUMENTS, "--packages a:b:1 pyspark-shell")
+    # pragma: allowlist nextline secret
     launch_java(file, {"spark.password": "hush"}, start)
 
     [arguments] = seen
