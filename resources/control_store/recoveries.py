@@ -16,8 +16,10 @@ OUTAGE_SINCE = "outage_since"
 def lost_at(incident: Incident) -> float:
     """The time of the last sign of life: the incident was opened when the loss was detected, or when it was repaired."""
     detail = incident.detail
-    known = SampleName.RECOVERY_SECONDS if TAKEN_OVER_BY in detail else SampleName.DETECT_SECONDS
-    since = incident.opened_at - float(detail.get(known) or 0.0)
+    seconds = float(detail.get(SampleName.DETECT_SECONDS) or 0.0)
+    if TAKEN_OVER_BY in detail:
+        seconds = max(seconds, float(detail.get(SampleName.RECOVERY_SECONDS) or 0.0))
+    since = incident.opened_at - seconds
     return min(since, float(detail.get(OUTAGE_SINCE) or math.inf))
 
 

@@ -59,7 +59,11 @@ def measured(project: Project, name: str, value: float, *, at: float) -> None:
 
 def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(project: Project) -> None:
     incident = a_recovery(
-        project.store, LOST_P1, t_detect_seconds=0.25, recovery_seconds=RECOVERY_SECONDS
+        project.store,
+        LOST_P1,
+        t_detect_seconds=0.25,
+        recovery_seconds=RECOVERY_SECONDS,
+        taken_over_by="s1",
     )
     lost_at = incident.opened_at - RECOVERY_SECONDS
     measured(

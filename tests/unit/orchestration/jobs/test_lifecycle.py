@@ -19,6 +19,7 @@ from holdfast.resources.control_store.records import (
     Sample,
     SnapshotState,
 )
+from holdfast.resources.control_store.recoveries import TAKEN_OVER_BY
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from tests.builders.control_rows import a_recovery, a_snapshot, lost_primary, lost_secondary
@@ -230,7 +231,7 @@ def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(
         a_wanted_stream(project)
         a_primary(project, "s1")
         a_secondary(project, "s2", observed=Switches(deploy=True))
-        measured = {"t_detect_seconds": 0.1, "recovery_seconds": 8.0}
+        measured = {"t_detect_seconds": 0.1, "recovery_seconds": 8.0, TAKEN_OVER_BY: "s1"}
         incident = a_recovery(project.store, lost_primary("p1", stream=CLICKS), **measured)
     metadata = output_of(recovered(projects, incident.id))
     assert metadata["recovery_seconds"].value == 8.0
