@@ -35,7 +35,9 @@ LOG_LEVEL = "warning"
 LOOK_SECONDS = 1.0
 STOP_SECONDS = 10.0
 PING_SECONDS = 5.0
-ANSWER_SECONDS = 10  # a busy code server answers late; one that hangs would keep Dagster's default of a minute
+ANSWER_SECONDS = (
+    10  # a busy code server answers late; one that hangs would keep Dagster's default of a minute
+)
 UNANSWERED_PINGS = 3
 RELOAD_SECONDS = 120
 
