@@ -86,7 +86,7 @@ class _StreamFailures:
         """Keep an error of this stream for the end."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - a damaged table raises what its library raises
+        except Exception as error:  # a damaged table raises what its library raises
             self._context.log.warning("%s failed: %s", stream, error, exc_info=error)
             self._errors[stream] = error
 
