@@ -19,6 +19,7 @@ from holdfast.ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.prediction.calibration import Score, calibrate, newest_scores
 from holdfast.ft_policies.prediction.model import Fit, Prediction
+from holdfast.ft_policies.prediction.past import PastPrediction
 from holdfast.ft_policies.prediction.steps import TIERS, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs, evaluate, intervals
@@ -124,12 +125,16 @@ class Reviewer:
         fitted: dict[str, _Fitted] = {}
         for name, of_stream in measured.items():
             key, version = (store.url, name), _version(of_stream)
-            if key not in self._fits or self._fits[key].version != version:
-                past = predict_recoveries(store, declared[name], of_stream)
+            last = self._fits.get(key)
+            if last is None or last.version != version:
+                stream = declared[name]
+                basis = stream.controller.model(), stream.supervision.timings()
+                known = last.past if last is not None and last.basis == basis else ()
                 self._fits[key] = _Fitted(
                     version=version,
-                    fit=declared[name].controller.model().fit(of_stream.step_timings),
-                    scores=[prediction.score for prediction in past],
+                    basis=basis,
+                    fit=stream.controller.model().fit(of_stream.step_timings),
+                    past=predict_recoveries(store, stream, of_stream, known),
                 )
             fitted[name] = self._fits[key]
         pooled = newest_scores(score for one in fitted.values() for score in one.scores)
@@ -149,11 +154,18 @@ class Reviewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fitted:
-    """The fit of one stream, its scores, and what identifies the measurements behind them."""
+    """The fit of one stream, the predictions of its newest recoveries, and what both follow from."""
 
     version: object
+    """Changes with the measurements."""
+    basis: object
+    """Changes with what is declared of the model and the lease."""
     fit: Fit
-    scores: Sequence[Score]
+    past: Sequence[PastPrediction]
+
+    @property
+    def scores(self) -> list[Score]:
+        return [prediction.score for prediction in self.past]
 
 
 def _running(project: Project) -> list[StreamRow]:

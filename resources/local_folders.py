@@ -15,7 +15,7 @@ from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.private import write_private
+from holdfast.resources.private import write_private_once
 from holdfast.resources.process import is_visible
 
 ID_FILE = "id"
@@ -26,7 +26,7 @@ def require_home(project: ProjectConfig, store: ControlStore, stream: StreamDecl
     local = _name_local_folder(project, stream)
     if store.is_local or local is None:
         return
-    own = _read_id(project.home)
+    own = read_id(project.home)
     recorded = store.identity.bind_home(own)
     if recorded != own:
         raise PermanentError(
@@ -84,9 +84,9 @@ def _find_replica_elsewhere(store: ControlStore, stream: StreamDeclaration) -> R
     )
 
 
-def _read_id(home: Path) -> str:
-    """The id of the home folder, which is made with it."""
+def read_id(home: Path) -> str:
+    """The id of the home folder, which the first launch makes; of launches at once all read the same one."""
     file = home / ID_FILE
     if not file.exists():
-        write_private(file, uuid4().hex)
+        write_private_once(file, uuid4().hex)
     return file.read_text().strip()

@@ -2,7 +2,10 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 UMASK = 0o077
 _OTHERS = 0o077
@@ -15,14 +18,29 @@ def keep_private() -> None:
 
 def write_private(path: Path, text: str) -> None:
     """Replace a file in one step."""
+    with _written_beside(path, text) as beside:
+        beside.replace(path)
+
+
+def write_private_once(path: Path, text: str) -> None:
+    """Create a file in one step, unless it exists: of several writers at once the first one wins."""
+    with _written_beside(path, text) as beside, suppress(FileExistsError):
+        path.hardlink_to(beside)
+
+
+@contextmanager
+def _written_beside(path: Path, text: str) -> Iterator[Path]:
+    """A file with the text next to the other one, under a name that no other writer has."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.new")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as out:
-        out.write(text)
-    beside.replace(path)
+    beside = path.with_name(f"{path.name}.{uuid4().hex}.new")
+    try:
+        with os.fdopen(
+            os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as out:
+            out.write(text)
+        yield beside
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def tighten(folder: Path) -> int:

@@ -1,5 +1,6 @@
 """When a stream was in which tier: the periods over which its costs are counted."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -68,10 +69,14 @@ def count_switches(requests: Sequence[TierRequest], *, since: float, until: floa
 
 def _count_lives(lives: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float, int]]:
     """Periods with the number of replicas that lived, without those in which none did."""
-    lives = [(start, end) for start, end in lives if start < end]
-    edges = sorted({edge for life in lives for edge in life})
-    for start, end in pairwise(edges):
-        count = sum(began <= start and end <= ended for began, ended in lives)
+    changes: Counter[float] = Counter()
+    for start, end in lives:
+        if start < end:
+            changes[start] += 1
+            changes[end] -= 1
+    count = 0
+    for start, end in pairwise(sorted(changes)):
+        count += changes[start]
         if count:
             yield start, end, count
 

@@ -29,9 +29,15 @@ MOST_RECOVERIES = 100  # of a stream, the newest: each needs a prediction of its
 
 
 def predict_recoveries(
-    store: ControlStore, declared: StreamDeclaration, measured: StreamMeasurements
+    store: ControlStore,
+    declared: StreamDeclaration,
+    measured: StreamMeasurements,
+    known: Sequence[PastPrediction] = (),
 ) -> list[PastPrediction]:
-    """Predict the newest recoveries of a stream again, each as it would have been before its failure."""
+    """Predict the newest recoveries of a stream, each as it would have been before its failure.
+
+    The `known` predictions, made under the same declaration, are not made again.
+    """
     if not measured.recoveries:
         return []
     counts = declared.controller.count_detection
@@ -48,6 +54,7 @@ def predict_recoveries(
         partial(add_promises, timings=declared.supervision.timings()),
         capacity=float(measured.load.capacity_rows_per_second),
         next_commit_seconds=float(measured.load.next_commit_seconds),
+        known=known,
     )
 
 

@@ -1,6 +1,7 @@
 """The maintenance jobs: pruning, compacting and repairing a stream, hashing its table again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
@@ -11,7 +12,7 @@ from holdfast.assets.keys import output_key, snapshots_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.doctor.findings import RepairKind
-from holdfast.ft_policies.errors import HoldfastError
+from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
 from holdfast.observation.orphans import ORPHAN_HOURS, drop_orphans
@@ -56,20 +57,66 @@ class PruneConfig(dg.Config):
 def prune(
     context: dg.OpExecutionContext, config: PruneConfig, projects: dg.ResourceParam[ProjectResource]
 ) -> None:
+    """Prune each stream, then the records of the whole project; a stream that fails does not hold up the others."""
+    failures = _StreamFailures(context)
     with dagster_errors(), projects.open() as project:
-        names = [project.config.stream(name).name for name in config.streams]
-        for name in names or sorted(project.config.streams):
-            pruned = catalogue.prune(project, name, dry_run=config.dry_run)
-            orphans = prune_orphans(project, name, dry_run=config.dry_run)
-            _report(context, name, pruned, orphans)
-            if not config.dry_run:
-                context.log.info("%s: %s files of logs packed", name, pack_logs(project, name))
-                epochs = prune_epochs(project, name, pruned.verdicts)
-                names_pruned = prune_file_names(project, name)
-                context.log.info("%s: %s epochs, %s file names pruned", name, epochs, names_pruned)
+        for name in _chosen_streams(project, config.streams):
+            with failures.collected(name):
+                _prune_stream(context, project, name, dry_run=config.dry_run)
         counts = {} if config.dry_run else _prune_all(context, project)
-    pruned_counts = {f"{kind}_pruned": count for kind, count in counts.items()}
-    context.add_output_metadata({**pruned_counts, "dry_run": config.dry_run})
+        pruned_counts = {f"{kind}_pruned": count for kind, count in counts.items()}
+        context.add_output_metadata({**pruned_counts, "dry_run": config.dry_run})
+        failures.raise_if_any("pruned")
+
+
+def _chosen_streams(project: Project, names: Sequence[str]) -> list[str]:
+    """The named streams, or all; raises if one is not declared."""
+    return [project.config.stream(name).name for name in names] or sorted(project.config.streams)
+
+
+class _StreamFailures:
+    """What failed, by stream: a job over many streams goes on, and fails at its end."""
+
+    def __init__(self, context: dg.OpExecutionContext) -> None:
+        self._context = context
+        self._errors: dict[str, Exception] = {}
+
+    @contextmanager
+    def collected(self, stream: str) -> Iterator[None]:
+        """Keep an error of this stream for the end."""
+        try:
+            yield
+        except Exception as error:  # a damaged table raises what its library raises
+            self._context.log.warning("%s failed: %s", stream, error, exc_info=error)
+            self._errors[stream] = error
+
+    def raise_if_any(self, done: str) -> None:
+        """Raise one error that names the streams and causes; it is transient if trying again helps one of them."""
+        if not self._errors:
+            return
+        causes = "; ".join(
+            f"{stream}: {error if isinstance(error, HoldfastError) else repr(error)}"
+            for stream, error in self._errors.items()
+        )
+        errors = list(self._errors.values())
+        hints = [error.hint for error in errors if isinstance(error, HoldfastError) and error.hint]
+        is_transient = any(isinstance(error, TransientError) for error in errors)
+        raise (TransientError if is_transient else PermanentError)(
+            f"{len(errors)} streams were not {done}: {causes}", hint="; ".join(dict.fromkeys(hints))
+        ) from errors[0]
+
+
+def _prune_stream(
+    context: dg.OpExecutionContext, project: Project, name: str, *, dry_run: bool
+) -> None:
+    pruned = catalogue.prune(project, name, dry_run=dry_run)
+    orphans = prune_orphans(project, name, dry_run=dry_run)
+    _report(context, name, pruned, orphans)
+    if not dry_run:
+        context.log.info("%s: %s files of logs packed", name, pack_logs(project, name))
+        epochs = prune_epochs(project, name, pruned.verdicts)
+        names_pruned = prune_file_names(project, name)
+        context.log.info("%s: %s epochs, %s file names pruned", name, epochs, names_pruned)
 
 
 def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, int]:
@@ -184,25 +231,19 @@ def compact(
 ) -> None:
     """Compact each stream; one that cannot be compacted does not hold up the others."""
     metadata: dict[str, dg.MetadataValue] = {}
-    failures: list[HoldfastError] = []
+    failures = _StreamFailures(context)
     with dagster_errors(), projects.open() as project:
-        names = [project.config.stream(name).name for name in config.streams]
-        for name in names or sorted(project.config.streams):
-            playbook = Compact(project, name, context.run_id)
-            try:
+        for name in _chosen_streams(project, config.streams):
+            with failures.collected(name):
+                playbook = Compact(project, name, context.run_id)
                 if config.dry_run:
                     shown = show_plan(context, playbook)
                 else:
                     shown = show_steps(context, playbook)
                     sample_growth(project, name)
-            except HoldfastError as error:
-                context.log.warning("%s not compacted: %s (%s)", name, error, error.hint)
-                failures.append(error)
-            else:
                 metadata |= {f"{name}: {title}": table for title, table in shown.items()}
         context.add_output_metadata(metadata)
-        if failures:
-            raise failures[0]
+        failures.raise_if_any("compacted")
 
 
 class RehashConfig(StreamConfig):

@@ -35,6 +35,9 @@ LOG_LEVEL = "warning"
 LOOK_SECONDS = 1.0
 STOP_SECONDS = 10.0
 PING_SECONDS = 5.0
+ANSWER_SECONDS = (
+    10  # a busy code server answers late; one that hangs would keep Dagster's default of a minute
+)
 UNANSWERED_PINGS = 3
 RELOAD_SECONDS = 120
 
@@ -100,8 +103,8 @@ class Member:
 class CodeClient(Protocol):
     """A connection to a code server: `DagsterGrpcClient`, as far as it is needed here."""
 
-    def ping(self, echo: str) -> object:
-        """Ask the code server, through its proxy."""
+    def get_server_id(self, timeout: int) -> object:
+        """Ask the code server, through its proxy: the ping of Dagster's client has no timeout of its own."""
         ...
 
     def reload_code(self, timeout: int) -> object:
@@ -119,7 +122,7 @@ class CodeServer:
     def keep_answering(self) -> None:
         """Ping the code server; after several pings in a row without an answer, start it again."""
         try:
-            self._client.ping("")
+            self._client.get_server_id(ANSWER_SECONDS)
         except DagsterUserCodeUnreachableError:
             self._unanswered += 1
         else:

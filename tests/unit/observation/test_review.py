@@ -1,5 +1,6 @@
 """The review: from what was measured to a tier for each stream."""
 
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 from time import process_time
@@ -7,10 +8,14 @@ from time import process_time
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.prediction.estimators import Observation
 from holdfast.ft_policies.prediction.steps import TIERS, RecoveryStep
 from holdfast.ft_policies.tiering.controller import Why
 from holdfast.ft_policies.tiering.decision import Decision
 from holdfast.ft_policies.tiers import Tier
+from holdfast.ft_policies.timings import Timings
+from holdfast.observation import recovery_history
+from holdfast.observation.reports import recoveries
 from holdfast.observation.review import (
     Reviewer,
     choose,
@@ -22,6 +27,7 @@ from holdfast.orchestration.sensors.tier_review import (
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
 from tests.builders.control_rows import a_snapshot
+from tests.builders.reports import record_takeover
 from tests.builders.reviews import (
     AT_ONCE,
     REVIEWER,
@@ -241,6 +247,42 @@ def test_what_was_fitted_is_kept_until_something_new_is_measured(tmp_path: Path)
         assert again.bounds is first.bounds
         record_measurements(project)
         assert stream_inputs_of(project).fit.bounds is not first.bounds
+
+
+def test_only_new_recoveries_are_predicted_until_the_lease_is_declared_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predicted: list[object] = []
+
+    def add_promises(detected: Sequence[Observation], timings: Timings) -> list[Observation]:
+        predicted.append(timings)
+        return list(recovery_history.add_promises(detected, timings))
+
+    def predictions(project: Project) -> int:
+        """How many the review makes now."""
+        predicted.clear()
+        stream_inputs_of(project)
+        return len(predicted)
+
+    monkeypatch.setattr(recoveries, "add_promises", add_promises)
+    with a_reviewed_project(tmp_path, objective="5m") as project:
+        record_measurements(project)
+        a_secondary(project, "s")
+        project.store.tiers.desire(CLICKS, Tier.ACTIVE_STANDBY, why="test", run="r")
+        project.store.tiers.record_reached(CLICKS, tier=Tier.ACTIVE_STANDBY)
+        began = project.store.now() + 100.0
+        for number in range(5):
+            record_takeover(project, 4.0, by=f"r{number}", rows=10.0, at=began + 100.0 * number)
+        assert predictions(project) == 5
+        record_measurements(project)
+        assert predictions(project) == 0
+        record_takeover(project, 4.0, by="r5", rows=10.0, at=began + 500.0)
+        assert predictions(project) == 1
+        assert stream_inputs_of(project).fit.calibration.own.sum() == 6
+        declared = project.config.root / "configs" / "streams" / f"{CLICKS}.yaml"
+        declared.write_text(declared.read_text().replace(PATIENT["lease"], "6s"))
+    with SimulatedProjects(tmp_path).open() as project:
+        assert predictions(project) == 6
 
 
 def test_many_streams_are_reviewed_at_once(tmp_path: Path) -> None:

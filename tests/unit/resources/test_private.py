@@ -3,7 +3,7 @@
 import stat
 from pathlib import Path
 
-from holdfast.resources.private import tighten, write_private
+from holdfast.resources.private import tighten, write_private, write_private_once
 
 
 def mode(path: Path) -> int:
@@ -19,6 +19,16 @@ def test_a_private_file_replaces_one_that_others_could_read(tmp_path: Path) -> N
     assert file.read_text() == "new"
     assert mode(file) == 0o600
     assert mode(file.parent) == 0o700
+
+
+def test_a_private_file_that_is_written_once_stays_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "run" / "id"
+    for text in ("first", "second"):
+        write_private_once(file, text)
+
+    assert file.read_text() == "first"
+    assert mode(file) == 0o600
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_a_home_of_an_older_version_loses_the_rights_of_others(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """When a stream was in which tier, while it ran."""
 
 from itertools import pairwise
+from time import process_time
 
 import pytest
 from hypothesis import given, strategies as st
@@ -98,6 +99,18 @@ def test_switches_are_counted_when_they_are_reached() -> None:
     assert count_switches(requests, since=0.0, until=100.0) == 2
     assert count_switches(requests, since=30.0, until=60.0) == 1
     assert count_switches([], since=0.0, until=100.0) == 0
+
+
+def test_ten_thousand_replicas_take_less_than_a_second() -> None:
+    """A year of a stream that is recovered each hour."""
+    lives = [(float(hour), hour + 1.5) for hour in range(10_000)]
+    began = process_time()
+    found = tier_spans([asked(ACTIVE, 0.0, 0.0)], lives, from_at=0.0, to_at=10_000.0)
+    assert process_time() - began < 1.0
+    assert [(span.tier, span.seconds) for span in found[:3]] == [
+        (PASSIVE, 1.0), (ACTIVE, 0.5), (PASSIVE, 0.5)
+    ]  # fmt: skip
+    assert len(found) == 19_999
 
 
 @given(

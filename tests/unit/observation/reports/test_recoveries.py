@@ -54,7 +54,11 @@ def promised(detected: Sequence[Observation]) -> Sequence[Observation]:
     return detected or [PROMISED]
 
 
-def judged(*recovered: PastRecovery, model: RecoveryModel = MAXIMA) -> list[PastPrediction]:
+def judged(
+    *recovered: PastRecovery,
+    model: RecoveryModel = MAXIMA,
+    known: Sequence[PastPrediction] = (),
+) -> list[PastPrediction]:
     """A hot standby has replayed 500 rows before."""
     steps = {
         RecoveryStep.DETECT: [Observation(seconds=1.0, at=3_000.0)],
@@ -65,7 +69,15 @@ def judged(*recovered: PastRecovery, model: RecoveryModel = MAXIMA) -> list[Past
         ],
     }
     timings = StepTimings(steps=steps)
-    return predict_past(recovered, timings, model, promised, capacity=0.0, next_commit_seconds=0.0)
+    return predict_past(
+        recovered,
+        timings,
+        model,
+        promised,
+        capacity=0.0,
+        next_commit_seconds=0.0,
+        known=known,
+    )
 
 
 def seconds(recovered: PastRecovery) -> dict[RecoveryStep, float]:
@@ -122,6 +134,20 @@ def test_it_is_predicted_for_as_much_as_there_was_to_replay() -> None:
     assert recovery.steps[RecoveryStep.REPLAY] > 2.5 * less.steps[RecoveryStep.REPLAY]
     assert sum(recovery.steps.values()) == pytest.approx(recovery.seconds)
     assert judged(replace(again(), steps={})) == [], "the sizes are unknown"
+
+
+def test_a_recovery_is_predicted_again_only_if_its_steps_have_changed() -> None:
+    (known,) = judged(again())
+    told = replace(known, seconds=123.0)
+    assert judged(again(), known=[told]) == [told]
+    more = {**again().steps, RecoveryStep.WIRE_SEND: Observation(seconds=0.5, at=3_000.0)}
+    (anew,) = judged(replace(again(), steps=more), known=[told])
+    assert anew.seconds == known.seconds
+    later = replace(again(), at=3_500.0, lost_at=3_491.0)
+    assert [past.recovered.at for past in judged(later, again(), known=[told])] == [
+        3_000.0,
+        3_500.0,
+    ]
 
 
 ALWAYS_ACTIVE = [TierSpan(tier=Tier.ACTIVE_REPLICATION, from_at=0.0, to_at=9_000.0)]

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from holdfast.assets import project_resource
 from holdfast.ft_policies.tiers import OFF, Switches
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import (
@@ -313,13 +314,13 @@ def test_the_object_store_is_ensured_by_a_run(projects: SimulatedProjects) -> No
     assert "ensure" in projects.objects.calls
 
 
-def many_snapshots(projects: SimulatedProjects, count: int) -> None:
+def many_snapshots(projects: SimulatedProjects, count: int, stream: str = CLICKS) -> None:
     """Manifests of long ago, each in the catalogue."""
     with projects.open() as project:
         for epoch in range(count):
             name = f"{epoch:012d}-1-r{epoch}"
-            projects.objects.objects[f"{CLICKS}/manifests/{name}.json.gz"] = (b"", 1.0)
-            project.store.snapshots.record(a_snapshot(name, epoch, stream=CLICKS))
+            projects.objects.objects[f"{stream}/manifests/{name}.json.gz"] = (b"", 1.0)
+            project.store.snapshots.record(a_snapshot(name, epoch, stream=stream))
 
 
 def test_pruning_says_why_and_the_catalogue_follows(projects: SimulatedProjects) -> None:
@@ -342,3 +343,26 @@ def test_a_dry_run_drops_nothing(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         assert len(project.store.snapshots.of(CLICKS)) == 7
         assert len(project.vault(CLICKS).list()) == 7
+
+
+def test_a_stream_whose_table_is_damaged_does_not_hold_up_the_pruning_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_resource, "RETRIES", 0)
+    projects = simulated_projects(tmp_path, "damaged", "orders")
+    for stream in ("damaged", "orders"):
+        many_snapshots(projects, 7, stream)
+    with projects.open() as project:
+        log = Path(project.config.table_path("damaged")) / "_delta_log"
+        log.mkdir(parents=True)
+        (log / f"{0:020d}.json").write_text("no action")
+        old = Sample(stream="orders", replica="r", name=SampleName.CPU_CORES, value=1.0, at=1.0)
+        project.store.samples.write([old])
+    result = ran(projects, "prune_snapshots", "prune", {})
+    assert not result.success
+    [failed] = result.get_step_failure_events()
+    error = failed.step_failure_data.error
+    assert "1 streams were not pruned: damaged: " in error.to_string()
+    with projects.open() as project:
+        assert len(project.store.snapshots.of("orders")) == 5
+        assert not project.store.samples.latest("orders"), "records of the project were pruned, too"

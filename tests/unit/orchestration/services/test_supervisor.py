@@ -1,13 +1,21 @@
 """A process of Dagster that ends is started again."""
 
+import socket
 from dataclasses import dataclass, field
+from time import monotonic
 
 import pytest
 from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._grpc.client import DagsterGrpcClient
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.services import RestartPolicy
-from holdfast.orchestration.services.supervisor import UNANSWERED_PINGS, CodeServer, Member
+from holdfast.orchestration.services.supervisor import (
+    PING_SECONDS,
+    UNANSWERED_PINGS,
+    CodeServer,
+    Member,
+)
 from tests.fakes.clocks import SteppedClock
 
 
@@ -84,11 +92,13 @@ class FakeCodeServer:
 
     answers: bool = True
     reloads: int = 0
+    hung_seconds: float = 0.0
 
-    def ping(self, echo: str) -> str:
+    def get_server_id(self, timeout: int) -> str:
         if not self.answers:
-            raise DagsterUserCodeUnreachableError("connection refused")
-        return echo
+            self.hung_seconds += timeout
+            raise DagsterUserCodeUnreachableError("no answer")
+        return "id"
 
     def reload_code(self, timeout: int) -> None:
         self.reloads += 1
@@ -109,6 +119,24 @@ def test_a_code_server_that_is_killed_is_started_again() -> None:
     for _ in range(2 * UNANSWERED_PINGS):
         server.keep_answering()
     assert client.reloads == 1
+
+
+def test_a_code_server_that_hangs_is_started_again_within_the_time_that_operators_read() -> None:
+    client = FakeCodeServer(answers=False)
+    server = CodeServer("holdfast", client)
+    for _ in range(UNANSWERED_PINGS):
+        server.keep_answering()
+    assert client.reloads == 1
+    assert client.hung_seconds + UNANSWERED_PINGS * PING_SECONDS == 45.0, "docs/operations.md"
+
+
+def test_dagsters_client_gives_up_on_a_server_that_accepts_and_never_answers() -> None:
+    with socket.create_server(("localhost", 0)) as hung:
+        client = DagsterGrpcClient(port=hung.getsockname()[1])
+        began = monotonic()
+        with pytest.raises(DagsterUserCodeUnreachableError):
+            client.get_server_id(1)
+    assert monotonic() - began < 5.0
 
 
 def test_single_pings_without_an_answer_start_nothing() -> None:
