@@ -107,7 +107,7 @@ def collect(
 ) -> AlertMarks:
     """Add the alerts of all new events to the queue of each receiver."""
     at = SYSTEM_CLOCK.now()
-    first_at = at if marks.first_at is None else marks.first_at
+    first_at = at if marks.first_at is None else min(marks.first_at, at)  # the clock was set back
     since = max(first_at, marks.at - OVERLAP_SECONDS)
     failing = _failing_checks(instance, checks, marks.failing)
     found = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]

@@ -12,7 +12,8 @@ from holdfast.assets.streams import HEALTHY
 from holdfast.configs.deployment import Function
 from holdfast.ft_policies.errors import TransientError
 from holdfast.orchestration.definitions import build_definitions
-from holdfast.orchestration.sensors.alerts import alerts
+from holdfast.orchestration.sensors.alerts import AlertMarks, alerts
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import EndedBy, IncidentSubject, ReplicaState
 from holdfast.resources.control_store.schema import incidents
 from holdfast.resources.project import Project
@@ -141,6 +142,18 @@ def test_a_recovery_that_took_too_long_raises_an_alert_when_its_incident_is_clos
         project.store.incidents.close(incident.id, "", figures={"recovery_seconds": seconds})
     assert len(watch.tick()) == count
     assert watch.kinds == ["objective_missed"] * count
+    assert watch.tick() == []
+
+
+def test_an_event_after_the_clock_was_set_back_raises_an_alert(watch: Watch) -> None:
+    ahead = SYSTEM_CLOCK.now() + 1e6
+    marks = AlertMarks.parse(watch.cursor)
+    watch.cursor = marks.model_copy(update={"first_at": ahead, "at": ahead}).model_dump_json()
+    assert watch.tick() == []
+    with watch.projects.open() as project:
+        incident = a_recovery(project.store, lost_primary("p1", stream=CLICKS), reason="gone")
+        project.store.incidents.close(incident.id, "", figures={"recovery_seconds": 11.0})
+    assert len(watch.tick()) == 1
     assert watch.tick() == []
 
 
