@@ -8,9 +8,10 @@ import dagster as dg
 import pytest
 
 from holdfast.assets.keys import snapshots_key, stream_key
-from holdfast.assets.streams import HEALTHY
+from holdfast.assets.streams import HEALTHY, verdict_metadata
 from holdfast.configs.deployment import Function
 from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.sensors.alerts import AlertMarks, alerts
 from holdfast.resources.clock import SYSTEM_CLOCK
@@ -203,3 +204,29 @@ def test_a_check_raises_an_alert_when_it_begins_to_fail(watch: Watch) -> None:
     assert watch.tick() == []
     evaluated("restorable", passed=False)
     assert len(watch.tick()) == 1
+    evaluated("restorable", passed=True)
+
+
+def test_a_stream_that_begins_to_lag_raises_one_alert(watch: Watch) -> None:
+    def evaluated(health: Health) -> None:
+        verdict = HealthVerdict(health, f"p1 is {health}")
+        watch.instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=stream_key(CLICKS),
+                check_name=HEALTHY,
+                passed=not health.is_alarming,
+                metadata=verdict_metadata(verdict),
+                description=verdict.reason,
+            )
+        )
+
+    evaluated(Health.DEAD)
+    assert watch.tick() == [], "its incident raises the alert"
+    for _ in range(2):
+        evaluated(Health.LAGGING)
+        [text] = watch.tick()
+        assert "the check healthy of streams/clicks failed (ERROR): p1 is lagging" in text
+        evaluated(Health.LAGGING)
+        assert watch.tick() == []
+        evaluated(Health.HEALTHY)
+        assert watch.tick() == []
