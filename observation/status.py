@@ -119,7 +119,7 @@ class StreamStatus:
     """What the control store and the processes show of a stream at one time.
 
     `tier` is the tier that the stream should have, `covered` the tier that its live replicas cover; `changed_at`
-    is when the stream was last started, stopped or declared anew.
+    is when the stream was last started, stopped or declared again.
     """
 
     name: str
