@@ -27,6 +27,8 @@ RATES = (
 )
 FRESH_SECONDS = 60.0
 HEALTHY = "healthy"
+HEALTH = "health"
+"""In the metadata of the check `healthy`."""
 
 
 def spec(declared: StreamDeclaration) -> dg.AssetSpec:
@@ -72,7 +74,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
 
 def verdict_metadata(verdict: HealthVerdict) -> dict[str, str]:
     """The health of the stream in a word, and the reason in a sentence."""
-    return {"health": verdict.health.value, "reason": verdict.reason}
+    return {HEALTH: verdict.health.value, "reason": verdict.reason}
 
 
 def lag_metadata(lag: Lag | None) -> dict[str, float | int]:

@@ -1,5 +1,6 @@
 """The health of a stream: what its replicas report, and what is observed of them from outside."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -71,11 +72,14 @@ _FAILED = frozenset(
 )
 FAILURES_BEFORE_GIVING_UP = 3
 
+LAG_MEMORY_SECONDS = 600.0
+"""A stream that has come nearer all this time, however slowly, does not lag any more."""
 LAG_WINDOW_SECONDS = 120.0
 LAG_SPAN_SECONDS = 60.0
 FEWEST_LAGS = 4  # of a stream with long epochs, there are not more in the window
 FALLEN_SECONDS = 1.0
 FALLEN_ROWS_SHARE = 0.01
+CLEARLY_FALLEN_SHARE = 0.05
 LAG_SLACK_SECONDS = 15.0
 
 
@@ -96,20 +100,57 @@ def tolerated_lag_seconds(*, arrival_seconds: float, epoch_seconds: float) -> fl
 def is_lagging(readings: Sequence[LagReading], tolerated_seconds: float) -> bool:
     """Whether the stream is too far behind its input and does not come nearer; `readings` are oldest first.
 
-    The lowest lag of the recent half is compared with that of the half before: one slow epoch raises some
-    readings, not the lowest. A backlog that is worked off has fewer rows each time, or younger ones.
+    It begins to lag in a window in which it came no nearer, and ends in one in which it came clearly nearer or
+    has caught up; a window in between changes nothing, so that noise does not either.
     """
-    half = len(readings) // 2
-    if len(readings) < FEWEST_LAGS or readings[-1].at - readings[0].at < LAG_SPAN_SECONDS:
-        return False
-    before, recent = readings[:half], readings[half:]
-    lowest = min(reading.seconds for reading in recent)
-    if lowest <= tolerated_seconds:
-        return False
-    if lowest < min(reading.seconds for reading in before) - FALLEN_SECONDS:
-        return False
-    rows_before, rows = _lowest_rows(before), _lowest_rows(recent)
-    return rows_before is None or rows is None or rows >= rows_before * (1.0 - FALLEN_ROWS_SHARE)
+    for end in range(len(readings), 0, -1):
+        window = _window(readings[:end])
+        if window is None:
+            return False
+        if window.lowest_seconds <= tolerated_seconds or window.fell(
+            seconds=max(FALLEN_SECONDS, CLEARLY_FALLEN_SHARE * window.lowest_seconds),
+            rows_share=CLEARLY_FALLEN_SHARE,
+        ):
+            return False
+        if not window.fell(seconds=FALLEN_SECONDS, rows_share=FALLEN_ROWS_SHARE):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The readings of a window, in two halves.
+
+    Their lowest lags are compared: one slow epoch raises some readings, not the lowest. A backlog that is
+    worked off has fewer rows each time, or younger ones.
+    """
+
+    before: Sequence[LagReading]
+    recent: Sequence[LagReading]
+
+    @property
+    def lowest_seconds(self) -> float:
+        return min(reading.seconds for reading in self.recent)
+
+    def fell(self, *, seconds: float, rows_share: float) -> bool:
+        """Whether the lag fell by more than this, in seconds or in rows."""
+        if self.lowest_seconds < min(reading.seconds for reading in self.before) - seconds:
+            return True
+        rows_before, rows = _lowest_rows(self.before), _lowest_rows(self.recent)
+        if rows_before is None or rows is None:
+            return False
+        return rows < rows_before * (1.0 - rows_share)
+
+
+def _window(readings: Sequence[LagReading]) -> _Window | None:
+    """The window that ends with the last reading: a few readings at least; `None` if they tell too little."""
+    since = readings[-1].at - LAG_WINDOW_SECONDS
+    first = bisect_left(readings, since, key=lambda reading: reading.at)
+    latest = readings[max(min(first, len(readings) - FEWEST_LAGS), 0) :]
+    if len(latest) < FEWEST_LAGS or latest[-1].at - latest[0].at < LAG_SPAN_SECONDS:
+        return None
+    half = len(latest) // 2
+    return _Window(latest[:half], latest[half:])
 
 
 def _lowest_rows(readings: Sequence[LagReading]) -> float | None:

@@ -8,8 +8,7 @@ from holdfast.configs.sources import FilesSource as FilesDeclaration, RateSource
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.health import (
-    FEWEST_LAGS,
-    LAG_WINDOW_SECONDS,
+    LAG_MEMORY_SECONDS,
     LagReading,
     tolerated_lag_seconds,
 )
@@ -24,7 +23,6 @@ from holdfast.streaming.sources.lag import Lag, measure_lag
 from holdfast.streaming.sources.rate import RateSource
 
 FRESH_SECONDS = 10.0  # a primary writes a sample every few seconds
-OLDEST_SECONDS = 600.0
 
 
 def read_lag(project: Project, stream: str) -> Lag | None:
@@ -47,10 +45,8 @@ def current_lag(project: Project, stream: str, primary: ReplicaRow | None) -> La
 
 
 def lag_readings(store: ControlStore, primary: ReplicaRow, *, at: float) -> list[LagReading]:
-    """What the primary has measured lately, oldest first: a few readings at least, if it has as many."""
-    readings = _readings(store, primary, since_at=at - OLDEST_SECONDS)
-    lately = [reading for reading in readings if reading.at >= at - LAG_WINDOW_SECONDS]
-    return lately if len(lately) >= FEWEST_LAGS else readings[-FEWEST_LAGS:]
+    """What the primary has measured lately, oldest first."""
+    return _readings(store, primary, since_at=at - LAG_MEMORY_SECONDS)
 
 
 def tolerated_lag(declared: StreamDeclaration) -> float:

@@ -118,12 +118,14 @@ def _failure(targets: Sequence[ReplicaRow]) -> str | None:
 class StreamStatus:
     """What the control store and the processes show of a stream at one time.
 
-    `tier` is the tier that the stream should have, `covered` the tier that its live replicas cover.
+    `tier` is the tier that the stream should have, `covered` the tier that its live replicas cover; `changed_at`
+    is when the stream was last started, stopped or declared again.
     """
 
     name: str
     at: float
     wanted: bool
+    changed_at: float
     verdict: HealthVerdict
     primary: ReplicaRow | None
     last_primary: ReplicaRow | None
@@ -209,6 +211,7 @@ def observe_stream(
         name=name,
         at=at,
         wanted=wanted,
+        changed_at=since,
         verdict=policy.judge(
             wanted=wanted,
             primary=None

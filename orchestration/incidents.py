@@ -110,13 +110,16 @@ def status_sentence(status: StreamStatus) -> str:
 
 
 def detection_seconds(status: StreamStatus) -> float | None:
-    """Seconds since the last sign of life of the stream, or since its last progress if it is stuck."""
+    """Seconds since the last sign of life of the stream, or since its last progress if it is stuck.
+
+    Before it was started it was not lost.
+    """
     last = status.last_primary
     if last is None:
         return None
     if status.verdict.health is Health.STUCK:
         return max(status.at - (last.progressed_at or last.registered_at), 0.0)
-    signs = [last.registered_at, last.heartbeat_at or 0.0]
+    signs = [last.registered_at, last.heartbeat_at or 0.0, status.changed_at]
     if status.lease is not None and status.lease.holder == last.id:
         signs.append(status.lease.renewed_at)
     if status.committed is not None and status.committed.replica == last.id:
@@ -204,9 +207,8 @@ def _is_given_up(project: Project, incident: Incident, status: StreamStatus) -> 
     """Whether a run has given the stream up since it was started, and so alerted: only an operator can help."""
     if status.verdict.health is not Health.FAILED:
         return False
-    since = _changed_at(project, incident.stream)
     return any(
-        line.step == GiveUp.name and line.phase is Phase.FAILED and line.at >= since
+        line.step == GiveUp.name and line.phase is Phase.FAILED and line.at >= status.changed_at
         for line in project.store.journal.of(incident.stream)
     )
 
@@ -348,7 +350,7 @@ def _is_being_changed(project: Project, status: StreamStatus) -> bool:
 def _is_being_stopped(project: Project, status: StreamStatus) -> bool:
     """Whether a stop is under way: it asks one replica after the other to leave."""
     timings = project.timings(status.name)
-    just_requested = status.at - _changed_at(project, status.name) < timings.between_steps_seconds
+    just_requested = status.at - status.changed_at < timings.between_steps_seconds
     return just_requested or _is_worked_on(
         project, status, step_seconds=timings.gone_within_seconds
     )
@@ -375,7 +377,7 @@ def _is_being_started(project: Project, status: StreamStatus) -> bool:
     """
     if status.verdict.health is not Health.MISSING:
         return False
-    requested_at, last = _changed_at(project, status.name), status.last_primary
+    requested_at, last = status.changed_at, status.last_primary
     ended_at = None if last is None or last.desired == OFF else last.ended_at
     failed = ended_at is not None and ended_at >= requested_at
     return (
@@ -425,11 +427,6 @@ def _supersede(project: Project, incident: Incident, *, at: float) -> float:
 
 def _objective(project: Project, stream: str) -> float:
     return project.config.stream(stream).objective.recovery_time
-
-
-def _changed_at(project: Project, stream: str) -> float:
-    row = project.store.streams.get(stream)
-    return 0.0 if row is None else row.changed_at
 
 
 def _record_detection(project: Project, status: StreamStatus, seconds: float | None) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.drill import (
     CUT_OFF_SECONDS,
     PLAYBOOK,
@@ -190,7 +189,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
 
     def _is_back(self, status: StreamStatus, drill: OpenDrill) -> bool:
         """Whether another primary has caught up, or after a cut whether a snapshot was shipped again."""
-        if status.primary is None or status.verdict.health is not Health.HEALTHY:
+        if status.primary is None or not status.verdict.health.is_running:
             return False
         if drill.fault is not Fault.CUT_OFF:
             return status.primary.id != drill.primary

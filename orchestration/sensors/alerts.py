@@ -14,11 +14,12 @@ import dagster as dg
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.assets.project_resource import ProjectResource
-from holdfast.assets.streams import HEALTHY
+from holdfast.assets.streams import HEALTH, HEALTHY
 from holdfast.assets.tiers import TIER_IS_HELD
 from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.configs.references import load
 from holdfast.ft_policies.errors import HoldfastError, PermanentError
+from holdfast.ft_policies.health import Health
 from holdfast.observation.alerts import find_incident_alerts
 from holdfast.orchestration.jobs.base import STREAM_TAG
 from holdfast.resources.alert_queue import AlertDelivery, AlertQueue, QueuedAlert
@@ -35,8 +36,6 @@ from holdfast.resources.notifiers import (
 INTERVAL_SECONDS = 10
 OVERLAP_SECONDS = 600.0  # runs and incidents may be recorded late, by another clock
 MOST_EVENTS = 200
-OF_INCIDENTS = frozenset({HEALTHY, TIER_IS_HELD})
-"""Checks that fail with every failure: its incident raises the alert if it needs one."""
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ def alerts(
     notify: Sequence[NotifyTarget], checks: Iterable[dg.AssetCheckKey]
 ) -> dg.SensorDefinition:
     """Build the sensor that sends an alert for every event that needs an operator."""
-    watched = [key for key in checks if key.name not in OF_INCIDENTS]
+    watched = [key for key in checks if key.name != TIER_IS_HELD]  # its incident raises the alert
     delivery, targets = AlertDelivery(), {name_target(target): target for target in notify}
 
     @dg.sensor(
@@ -107,7 +106,7 @@ def collect(
 ) -> AlertMarks:
     """Add the alerts of all new events to the queue of each receiver."""
     at = SYSTEM_CLOCK.now()
-    first_at = at if marks.first_at is None else marks.first_at
+    first_at = at if marks.first_at is None else min(marks.first_at, at)  # the clock was set back
     since = max(first_at, marks.at - OVERLAP_SECONDS)
     failing = _failing_checks(instance, checks, marks.failing)
     found = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]
@@ -179,7 +178,7 @@ def build_alert(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Alert:
 def _failing_checks(
     instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey], was_failing: Collection[str]
 ) -> dict[str, Alert | None]:
-    """The checks whose last evaluation failed; with an alert if they did not fail before.
+    """The checks whose last evaluation needs an operator; with an alert if the one before did not.
 
     A check that is being evaluated again counts as before.
     """
@@ -192,12 +191,20 @@ def _failing_checks(
         if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             if name in was_failing:
                 failing[name] = None
-        elif not event.asset_check_evaluation_data.passed:
+        elif _needs_operator(event.asset_check_evaluation_data):
             new = name not in was_failing
             failing[name] = (
                 _check_alert(event.asset_check_evaluation_data, record.id) if new else None
             )
     return failing
+
+
+def _needs_operator(evaluation: dg.AssetCheckEvaluation) -> bool:
+    """Whether the check failed; that a stream is lost is the alert of its incident, that it lags has none."""
+    if evaluation.check_name != HEALTHY:
+        return not evaluation.passed
+    health = evaluation.metadata.get(HEALTH)
+    return health is not None and health.value == Health.LAGGING
 
 
 def _check_alert(evaluation: dg.AssetCheckEvaluation, number: int) -> Alert:

@@ -86,6 +86,7 @@ class FilesSource:
     _taken: set[ListedFile] = field(default_factory=set)
     _listed_at: float = float("-inf")
     _seen_at: dict[ListedFile, float] = field(default_factory=dict)
+    _arrived_at: dict[ListedFile, float] = field(default_factory=dict)
 
     def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
         """Count the rows of the files that no epoch has; each file is read once, and only if needed."""
@@ -124,12 +125,19 @@ class FilesSource:
         waiting_bytes = sum(info.size for info in waiting)
         return Backlog(
             rows=round(waiting_bytes * rows / size) if size else None if waiting_bytes else 0,
-            oldest_at=min((info.mtime_ns / 1e9 for info in waiting), default=None),
+            oldest_at=min((self._arrival(self._as_listed(info)) for info in waiting), default=None),
         )
 
     def arrived_at(self, taken: Json, end: Json) -> float | None:
-        """When the oldest file of the epoch was last changed."""
-        return min((file["changed_ns"] / 1e9 for file in files_read(taken)), default=None)
+        """When the oldest file of the epoch arrived."""
+        files = (
+            ListedFile(file["name"], file["size"], file["changed_ns"]) for file in files_read(taken)
+        )
+        return min((self._arrival(file) for file in files), default=None)
+
+    def _arrival(self, file: ListedFile) -> float:
+        """When a file was last changed, or the listing before it was there: a moved file keeps its old time."""
+        return max(file.changed_ns / 1e9, self._arrived_at.get(file, float("-inf")))
 
     def splits(self, taken: Json) -> Sequence[Split]:
         """One split a file; raises while the folder is away."""
@@ -253,7 +261,10 @@ class FilesSource:
         After the clock was set back the times of files are in the future.
         """
         infos = [info for info in self._listed() if info.is_file and self.is_input(info.base_name)]
-        self._taken &= {self._as_listed(info) for info in infos}
+        there = {self._as_listed(info) for info in infos}
+        self._taken &= there
+        last_listed_at = min(self._listed_at, now)
+        self._arrived_at = {file: self._arrived_at.get(file, last_listed_at) for file in there}
         self._seen_at = {
             file: min(self._seen_at.get(file, now), now)
             for info in infos

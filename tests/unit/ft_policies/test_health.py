@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.ft_policies.health import (
+    LAG_MEMORY_SECONDS,
     Health,
     HealthPolicy,
     LagReading,
@@ -200,6 +202,35 @@ def test_a_stream_that_is_behind_and_comes_no_nearer_lags(
     seen = replace(WELL, lag=readings, tolerated_lag_seconds=TOLERATED)
     health = POLICY.judge(wanted=True, primary=seen).health
     assert health is (Health.LAGGING if lagging else Health.HEALTHY)
+
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize("noise", [2.0, 3.5, 5.0])
+@pytest.mark.parametrize("with_rows", [False, True])
+def test_a_constant_lag_with_noise_does_not_flip(noise: float, *, with_rows: bool) -> None:
+    random = Random(7)  # noqa: S311
+    seconds = [300.0 + random.uniform(-noise, noise) for _ in range(0, DAY, 5)]
+    readings = lags(*seconds, rows=[100.0 * lag for lag in seconds] if with_rows else None)
+    memory = int(LAG_MEMORY_SECONDS / 5.0)
+    judged = [
+        is_lagging(readings[end - memory : end], TOLERATED)
+        for end in range(memory, len(readings), 12)
+    ]
+    assert all(judged)
+
+
+def test_a_stream_that_lags_does_so_until_it_has_clearly_come_nearer() -> None:
+    steady, slowly, clearly = [300.0] * 24, [], []
+    for number in range(96):
+        slowly.append(300.0 - 0.5 * number)  # 6 s in half a window, 2 % of the lag
+        clearly.append(300.0 - 2.0 * number)
+    assert is_lagging(lags(*steady, *slowly), TOLERATED)
+    assert not is_lagging(lags(*slowly), TOLERATED), "all that is known of it has come nearer"
+    assert not is_lagging(lags(*steady, *clearly), TOLERATED)
+    assert not is_lagging(lags(*steady, 5.0), TOLERATED), "it has caught up"
+    assert is_lagging(lags(*steady, *clearly, *[110.0] * 24), TOLERATED)
 
 
 def test_a_stream_that_lags_runs_needs_no_recovery_and_is_not_healthy() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.orchestration.incidents import due_recoveries, run_key
+from holdfast.ft_policies.health import Health
+from holdfast.observation.status import observe_stream
+from holdfast.orchestration.incidents import detection_seconds, due_recoveries, run_key
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.control_store.records import EndedBy, Incident, IncidentState, ReplicaState
 from holdfast.resources.control_store.recoveries import SUPERSEDED
@@ -30,6 +32,7 @@ from tests.builders.streams import (
     a_secondary,
     a_wanted_stream,
 )
+from tests.fakes.clocks import shift_clock
 from tests.fakes.projects import simulated_projects
 
 AN_INCIDENT = Incident(
@@ -78,6 +81,21 @@ def test_a_primary_that_a_migration_has_let_go_is_not_missed_for_a_moment(
         )  # fmt: skip
         project.store.replicas.end("p1", state, "it is gone", by=EndedBy.REPLICA)
     assert bool(requested(projects)) is is_failure
+
+
+def test_a_stream_was_not_lost_before_it_was_started(tmp_path: Path) -> None:
+    """Stopped for a week, then started: its new primary dies before it is registered."""
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        shift_clock(project.store, -604_800.0)
+        a_primary(project, "p1")
+        project.store.replicas.end("p1", ReplicaState.STOPPED, "stopped", by=EndedBy.REPLICA)
+        shift_clock(project.store, 60.0)
+        status = observe_stream(project, CLICKS)
+        assert status.verdict.health is Health.MISSING
+        assert detection_seconds(status) == pytest.approx(60.0, abs=10.0)
+        long_wanted = replace(status, changed_at=1.0)
+        assert detection_seconds(long_wanted) == pytest.approx(604_860.0, abs=10.0)
 
 
 def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path: Path) -> None:

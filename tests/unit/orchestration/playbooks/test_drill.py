@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.drill import Fault
 from holdfast.observation.reports.drills import drill_rows
 from holdfast.observation.status import observe_stream
@@ -84,6 +85,26 @@ def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_ti
         [row] = drill_rows(project, [CLICKS])
         assert (row["drill"], row["about"], row["tier"]) == ("kill", struck.id, "active_standby")
         assert (row["observed_seconds"], row["objective_seconds"], row["held"]) == (1.5, 10.0, True)
+
+
+def test_a_stream_that_comes_back_and_lags_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+        struck, steps = primary_of(project).id, drilled(drivers).steps()
+        assert next(steps).name == "InjectFault"
+        run_recovery(drivers)
+        now, replica = project.store.now(), primary_of(project).id
+        assert replica != struck
+        project.store.samples.write(
+            [
+                Sample(stream=CLICKS, replica=replica, name=SampleName.LAG_SECONDS,
+                       value=300.0 - back, at=now - 5.0 * back)
+                for back in range(20)
+            ]
+        )  # fmt: skip
+        assert observe_stream(project, CLICKS).verdict.health is Health.LAGGING
+        assert next(steps).name == "Report"
 
 
 def test_a_paused_primary_is_let_go_and_leaves(

@@ -8,11 +8,13 @@ import dagster as dg
 import pytest
 
 from holdfast.assets.keys import snapshots_key, stream_key
-from holdfast.assets.streams import HEALTHY
+from holdfast.assets.streams import HEALTHY, verdict_metadata
 from holdfast.configs.deployment import Function
 from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.orchestration.definitions import build_definitions
-from holdfast.orchestration.sensors.alerts import alerts
+from holdfast.orchestration.sensors.alerts import AlertMarks, alerts
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import EndedBy, IncidentSubject, ReplicaState
 from holdfast.resources.control_store.schema import incidents
 from holdfast.resources.project import Project
@@ -144,6 +146,18 @@ def test_a_recovery_that_took_too_long_raises_an_alert_when_its_incident_is_clos
     assert watch.tick() == []
 
 
+def test_an_event_after_the_clock_was_set_back_raises_an_alert(watch: Watch) -> None:
+    ahead = SYSTEM_CLOCK.now() + 1e6
+    marks = AlertMarks.parse(watch.cursor)
+    watch.cursor = marks.model_copy(update={"first_at": ahead, "at": ahead}).model_dump_json()
+    assert watch.tick() == []
+    with watch.projects.open() as project:
+        incident = a_recovery(project.store, lost_primary("p1", stream=CLICKS), reason="gone")
+        project.store.incidents.close(incident.id, "", figures={"recovery_seconds": 11.0})
+    assert len(watch.tick()) == 1
+    assert watch.tick() == []
+
+
 def test_an_incident_that_stays_open_raises_an_alert_and_one_without_a_run_at_once(
     watch: Watch,
 ) -> None:
@@ -190,3 +204,29 @@ def test_a_check_raises_an_alert_when_it_begins_to_fail(watch: Watch) -> None:
     assert watch.tick() == []
     evaluated("restorable", passed=False)
     assert len(watch.tick()) == 1
+    evaluated("restorable", passed=True)
+
+
+def test_a_stream_that_begins_to_lag_raises_one_alert(watch: Watch) -> None:
+    def evaluated(health: Health) -> None:
+        verdict = HealthVerdict(health, f"p1 is {health}")
+        watch.instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=stream_key(CLICKS),
+                check_name=HEALTHY,
+                passed=not health.is_alarming,
+                metadata=verdict_metadata(verdict),
+                description=verdict.reason,
+            )
+        )
+
+    evaluated(Health.DEAD)
+    assert watch.tick() == [], "its incident raises the alert"
+    for _ in range(2):
+        evaluated(Health.LAGGING)
+        [text] = watch.tick()
+        assert "the check healthy of streams/clicks failed (ERROR): p1 is lagging" in text
+        evaluated(Health.LAGGING)
+        assert watch.tick() == []
+        evaluated(Health.HEALTHY)
+        assert watch.tick() == []

@@ -20,6 +20,7 @@ from holdfast.orchestration.sensors.alerts import build_alert, name_target, noti
 from holdfast.resources.alert_queue import AlertDelivery, AlertQueue, QueuedAlert
 from holdfast.resources.notifiers import TRIES, Alert, WebhookNotifier
 from tests.fakes.clocks import SteppedClock
+from tests.waiting import wait_until
 
 ALERT = Alert(job="recover_stream", run="r1", stream="clicks", error="no room", hint="make some")
 
@@ -174,6 +175,35 @@ def test_a_receiver_that_hangs_holds_up_no_other_and_is_not_called_again_meanwhi
     assert calls == [1]
     assert len(heard) == 3
     assert left["hung"].alerts == queue.alerts
+
+
+def test_a_slow_receiver_gets_each_alert_once() -> None:
+    release, heard = threading.Event(), list[str]()
+
+    def dawdle(alert: Alert) -> None:
+        release.wait()
+        heard.append(alert.key)
+
+    alerts = [QueuedAlert(**{**asdict(ALERT), "key": key}) for key in "abc"]
+    delivery, receivers = AlertDelivery(), {"slow": dawdle}
+    queues = {"slow": AlertQueue(alerts=tuple(alerts))}
+    queues = delivery.deliver(queues, receivers, at=0.0, within_seconds=0.02)
+    assert len(queues["slow"].alerts) == 3, "none was delivered yet"
+    release.set()
+    wait_until(lambda: not delivery._sendings["slow"].is_busy)
+    assert heard == ["a"], "after the deadline no other is begun"
+    queues = delivery.deliver(queues, receivers, at=1e6)
+    assert heard == ["a", "b", "c"]
+    assert queues["slow"].alerts == ()
+
+
+@pytest.mark.parametrize(
+    ("at", "due"), [(1000.0, True), (999.0, False), (401.0, False), (399.0, True)]
+)
+def test_a_clock_that_was_set_back_does_not_hold_up_an_alert(at: float, *, due: bool) -> None:
+    queue = AlertQueue(alerts=(QueuedAlert(**asdict(ALERT)),), retry_at=1000.0)
+    left = AlertDelivery().deliver({"log": queue}, {"log": lambda _: None}, at=at)
+    assert (left["log"].alerts == ()) is due
 
 
 @dg.op

@@ -252,17 +252,17 @@ def test_a_backlog_is_estimated_from_sizes_and_dated_by_its_oldest_file(tmp_path
     folder.lines("a.jsonl", 1, 2)
     taken = folder.source.take(None, 100, now=NOW)
     folder.assigned.add("a.jsonl")
-    folder.add("b.jsonl", "not read, so it need not be readable", changed_at=LONG_AGO + 50)
+    folder.add("b.jsonl", "not read, so it need not be readable", changed_at=NOW + 50)
     folder.lines("c.jsonl", 1, 2, 3)
     folder.lines("d.jsonl", 1, 2, 3)
     for name, age in (("c.jsonl", 40), ("d.jsonl", 30)):
-        os.utime(tmp_path / name, (LONG_AGO + age, LONG_AGO + age))
+        os.utime(tmp_path / name, (NOW + age, NOW + age))
 
-    backlog = folder.source.backlog(taken.end, [taken.input], now=NOW + 10)
+    backlog = folder.source.backlog(taken.end, [taken.input], now=NOW + 100)
 
     size = sum((tmp_path / name).stat().st_size for name in ("b.jsonl", "c.jsonl", "d.jsonl"))
     assert backlog.rows == round(size * 2 / (tmp_path / "a.jsonl").stat().st_size)
-    assert backlog.oldest_at == LONG_AGO + 30
+    assert backlog.oldest_at == NOW + 30
     assert folder.source.arrived_at(taken.input, taken.end) == LONG_AGO
 
 
@@ -272,8 +272,23 @@ def test_a_backlog_without_an_epoch_to_compare_with_has_an_unknown_number_of_row
     folder = Folder(tmp_path)
     assert folder.source.backlog(None, [], now=NOW) == Backlog(rows=0, oldest_at=None)
     folder.lines("a.jsonl", 1, 2)
-    assert folder.source.backlog(None, [], now=NOW + 10) == Backlog(rows=None, oldest_at=LONG_AGO)
+    assert folder.source.backlog(None, [], now=NOW + 10) == Backlog(rows=None, oldest_at=NOW)
     assert folder.source.arrived_at({"files": []}, {"files": 0}) is None
+
+
+def test_an_old_file_arrives_when_it_is_moved_into_the_folder(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1, 2)
+    assert folder.source.backlog(None, [], now=NOW).oldest_at == LONG_AGO
+    assert folder.take(100) == ["a.jsonl"]
+    for number in range(1, 4):
+        folder.lines(f"{number}.jsonl", 1, 2)
+        listed_at = NOW + 10 * number
+        assert folder.source.backlog(None, [], now=listed_at).oldest_at == listed_at - 10
+        taken = folder.source.take(None, 100, now=listed_at)
+        folder.assigned.add(f"{number}.jsonl")
+        assert folder.source.backlog(None, [], now=listed_at).oldest_at is None
+        assert folder.source.arrived_at(taken.input, taken.end) == listed_at - 10
 
 
 def test_files_from_before_a_time_are_skipped_once_and_their_rows_counted(tmp_path: Path) -> None:
