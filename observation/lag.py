@@ -59,7 +59,7 @@ def tolerated_lag(declared: StreamDeclaration) -> float:
     arrival = source.settle + source.poll if isinstance(source, FilesDeclaration) else 0.0
     return tolerated_lag_seconds(
         arrival_seconds=arrival,
-        epoch_seconds=pace.silence_seconds if pace.seconds is None else pace.seconds,
+        epoch_seconds=pace.epoch_seconds,
     )
 
 

@@ -189,7 +189,7 @@ class EpochReader(DataSourceStreamReader):
         name, now = self._spec.stream.name, self._store.now()
         last = self._before(number)
         position = None if last is None else last.end
-        taken = self._skip(last, now=now) or self._take(last, now=now)
+        taken = self._skip(last, token, now=now) or self._take(last, now=now)
         if taken is None:
             return None
         return self._store.epochs.propose(
@@ -216,16 +216,20 @@ class EpochReader(DataSourceStreamReader):
             return None
         return self._source.take(position, decision.rows, now=now)
 
-    def _skip(self, last: Epoch | None, *, now: float) -> Taken | None:
-        """The input that a stream with the guarantee `gap` leaves out after an outage."""
-        objective = self._spec.stream.objective
+    def _skip(self, last: Epoch | None, token: int, *, now: float) -> Taken | None:
+        """The input that a stream with the guarantee `gap` leaves out after an outage.
+
+        In an active tier each replica proposes under the primary's token, so only a newer token is a takeover.
+        """
+        objective, pace = self._spec.stream.objective, self._spec.stream.epoch.pace()
         if last is None or objective.guarantee is not Guarantee.GAP:
             return None
         before = skip_before(
             now=now,
             since_last_seconds=self._since(last, now=now),
-            takes_over=last.proposer != self._spec.replica,
+            takes_over=token > last.token,
             recovery_seconds=objective.recovery_time,
+            epoch_seconds=pace.epoch_seconds,
         )
         return None if before is None else self._source.skip(last.end, before=before, now=now)
 

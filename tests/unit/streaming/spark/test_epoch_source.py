@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 
 def a_reader(home: Path, store: ControlStore, replica: str, **declared: Any) -> EpochReader:
-    """The reader of a replica whose gate is open."""
+    """The reader of a replica that has taken over: its gate is open, with a newer token."""
     folder = home / "replicas" / replica
     folder.mkdir(parents=True)
     stream = {"name": NAME, "app": "json:loads", "source": RATE, "tier": "passive_replication"}
@@ -49,7 +49,7 @@ def a_reader(home: Path, store: ControlStore, replica: str, **declared: Any) -> 
         table=str(home / "table"),
         object_store=EmbeddedObjectStore(),
     )
-    Gate(folder).set(GateState(open=True, token=1))
+    Gate(folder).set(GateState(open=True, token=2))
     return EpochReader(spec, SCHEMA)
 
 
@@ -119,6 +119,16 @@ def test_otherwise_nothing_is_skipped(
     assert decided is not None
     assert decided.input["first"] == 0
     assert decided.rows >= 100 * OUTAGE_SECONDS
+    assert store.gaps.of(NAME) == []
+
+
+def test_a_replica_that_proposes_under_the_token_of_the_last_epoch_skips_nothing(
+    tmp_path: Path, store: ControlStore
+) -> None:
+    before_the_outage(store)  # by the other replica of an active tier
+    reader = a_reader(tmp_path, store, "beside", objective=GAP)
+    Gate(reader._spec.folder).set(GateState(open=True, token=1))
+    assert advance(reader, 0) == 1
     assert store.gaps.of(NAME) == []
 
 
