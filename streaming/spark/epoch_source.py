@@ -35,7 +35,7 @@ from holdfast.streaming.sources.assigned import assigned_names
 from holdfast.streaming.sources.base import Source, Split, Taken
 from holdfast.streaming.sources.factory import columns, open_source
 from holdfast.streaming.sources.files import ListedFile
-from holdfast.streaming.sources.lag import measure_lag
+from holdfast.streaming.sources.lag import measure_lag, recent_inputs
 from holdfast.streaming.spec import ReplicaSpec
 
 if TYPE_CHECKING:
@@ -242,7 +242,10 @@ class EpochReader(DataSourceStreamReader):
             recovery_seconds=objective.recovery_time,
             epoch_seconds=pace.epoch_seconds,
         )
-        return None if before is None else self._source.skip(last.end, before=before, now=now)
+        if before is None:
+            return None
+        inputs = recent_inputs(self._store, last)
+        return self._source.skip(last.end, inputs, before=before, now=now)
 
     def _sample_lag(self, epoch: int) -> None:
         """Record every few seconds how far the stream is behind its input, if that can be read.
