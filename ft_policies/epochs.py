@@ -35,6 +35,11 @@ class Pace:
     rows: int | None = None
     silence_seconds: float
 
+    @property
+    def epoch_seconds(self) -> float:
+        """How long an epoch that does not fill stays open."""
+        return self.silence_seconds if self.seconds is None else self.seconds
+
     def decide(self, *, waiting_rows: int, since_last_seconds: float | None) -> PaceDecision:
         """Decide by the rows that wait and the time since the last epoch was closed."""
         if self.rows is not None and waiting_rows >= self.rows:
@@ -53,16 +58,23 @@ class Pace:
 
 
 def skip_before(
-    *, now: float, since_last_seconds: float | None, takes_over: bool, recovery_seconds: float
+    *,
+    now: float,
+    since_last_seconds: float | None,
+    takes_over: bool,
+    recovery_seconds: float,
+    epoch_seconds: float,
 ) -> float | None:
     """The time before which input is skipped, where the guarantee is `gap`; `None` if none is.
 
     A replica that takes over later than the objective allows does not work off the outage: it begins with input
-    that is as old as the objective. A stream that is slow, or a clock that was set back, loses nothing.
+    that is as old as the objective. The loss may have happened just before the next epoch was due, so the time
+    that an epoch stays open is added. A stream that is slow, or a clock that was set back, loses nothing.
     """
     if not takes_over or since_last_seconds is None or not isfinite(since_last_seconds):
         return None
-    return now - recovery_seconds if since_last_seconds > recovery_seconds else None
+    late = since_last_seconds > recovery_seconds + epoch_seconds
+    return now - recovery_seconds if late else None
 
 
 def since_last_epoch(*, age_seconds: float, seen_seconds: float) -> float:

@@ -1,6 +1,6 @@
 """How far a stream is behind its input, also while it has no driver: the source is read from outside."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
@@ -22,7 +22,8 @@ from holdfast.streaming.sources.files import FilesSource, ListedFile
 from holdfast.streaming.sources.lag import Lag, measure_lag
 from holdfast.streaming.sources.rate import RateSource
 
-FRESH_SECONDS = 10.0  # a primary writes a sample every few seconds
+OBSERVER = "stream_observer"  # writes the samples of a stream without a driver
+FRESH_SECONDS = 60.0  # a listing of the source may cost much, so it is not repeated sooner
 
 
 def read_lag(project: Project, stream: str) -> Lag | None:
@@ -34,19 +35,24 @@ def read_lag(project: Project, stream: str) -> Lag | None:
         return None
 
 
+def last_lag(store: ControlStore, stream: str, replicas: Collection[str]) -> Lag | None:
+    """The last lag that one of these has measured; `None` if that is longer ago than a minute."""
+    since = store.now() - FRESH_SECONDS
+    for reading in _readings(store, stream, replicas, since_at=since)[-1:]:
+        rows = None if reading.rows is None else int(reading.rows)
+        return Lag(rows=rows, seconds=reading.seconds)
+    return None
+
+
 def current_lag(project: Project, stream: str, primary: ReplicaRow | None) -> Lag | None:
-    """The lag that the primary has measured a moment ago; without one, it is read from outside."""
-    if primary is not None:
-        since = project.store.now() - FRESH_SECONDS
-        for reading in _readings(project.store, primary, since_at=since)[-1:]:
-            rows = None if reading.rows is None else int(reading.rows)
-            return Lag(rows=rows, seconds=reading.seconds)
-    return read_lag(project, stream)
+    """The lag that the primary or the observer has measured lately; without one, it is read from outside."""
+    replicas = {OBSERVER} if primary is None else {OBSERVER, primary.id}
+    return last_lag(project.store, stream, replicas) or read_lag(project, stream)
 
 
 def lag_readings(store: ControlStore, primary: ReplicaRow, *, at: float) -> list[LagReading]:
     """What the primary has measured lately, oldest first."""
-    return _readings(store, primary, since_at=at - LAG_MEMORY_SECONDS)
+    return _readings(store, primary.stream, {primary.id}, since_at=at - LAG_MEMORY_SECONDS)
 
 
 def tolerated_lag(declared: StreamDeclaration) -> float:
@@ -55,22 +61,21 @@ def tolerated_lag(declared: StreamDeclaration) -> float:
     arrival = source.settle + source.poll if isinstance(source, FilesDeclaration) else 0.0
     return tolerated_lag_seconds(
         arrival_seconds=arrival,
-        epoch_seconds=pace.silence_seconds if pace.seconds is None else pace.seconds,
+        epoch_seconds=pace.epoch_seconds,
     )
 
 
-def _readings(store: ControlStore, primary: ReplicaRow, *, since_at: float) -> list[LagReading]:
+def _readings(
+    store: ControlStore, stream: str, replicas: Collection[str], *, since_at: float
+) -> list[LagReading]:
     rows = {
-        sample.at: sample.value
-        for sample in store.samples.series(primary.stream, SampleName.LAG_ROWS, since_at=since_at)
-        if sample.replica == primary.id
+        (sample.replica, sample.at): sample.value
+        for sample in store.samples.series(stream, SampleName.LAG_ROWS, since_at=since_at)
     }
     return [
-        LagReading(at=sample.at, seconds=sample.value, rows=rows.get(sample.at))
-        for sample in store.samples.series(
-            primary.stream, SampleName.LAG_SECONDS, since_at=since_at
-        )
-        if sample.replica == primary.id
+        LagReading(at=sample.at, seconds=sample.value, rows=rows.get((sample.replica, sample.at)))
+        for sample in store.samples.series(stream, SampleName.LAG_SECONDS, since_at=since_at)
+        if sample.replica in replicas
     ]
 
 

@@ -1,14 +1,16 @@
 """The hourly retention: deletes what no recovery, restore or report needs any more."""
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.configs.sources import FilesSource
+from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.retention import first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionVerdict
-from holdfast.observation.growth import epoch_facts, find_margin, measure_table
+from holdfast.observation.growth import epoch_facts, find_margin, measure_table, open_files
 from holdfast.orchestration.playbooks.compact import tables_of
 from holdfast.resources.control_store.records import ReplicaRow, Sample
 from holdfast.resources.control_store.sample_names import SampleName
@@ -16,6 +18,8 @@ from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
 from holdfast.streaming.sinks.log_archive import pack_log
+
+log = logging.getLogger(__name__)
 
 NAMES_KEPT_LONGER = 2
 """How many times longer than the source keeps its files their names are kept."""
@@ -30,15 +34,23 @@ def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerd
 
 
 def prune_file_names(project: Project, stream: str) -> int:
-    """Forget the names of input files that their source has deleted long ago.
+    """Forget the names of input files that their source has deleted long ago; none if it cannot be listed now.
 
-    If it is not declared how long the source keeps its files, one may be listed again at any time: all names are kept.
+    A file may stay longer than declared, and a name that is forgotten is read again. If it is not declared how long
+    the source keeps its files, one may be listed again at any time: all names are kept.
     """
     source = project.config.stream(stream).source
     if not isinstance(source, FilesSource) or source.kept_for is None:
         return 0
     changed_before = project.store.now() - NAMES_KEPT_LONGER * source.kept_for
-    return project.store.retention.prune_file_names(stream, changed_before=changed_before)
+    try:
+        listed = {file.name for file in open_files(project, source).files()}
+    except TransientError as error:
+        log.warning("no file names of %s are forgotten: %s", stream, error)
+        return 0
+    return project.store.retention.prune_file_names(
+        stream, changed_before=changed_before, listed=listed
+    )
 
 
 def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from holdfast.assets.streams import HEALTHY, lag_metadata, progress_metadata, ve
 from holdfast.assets.tiers import TIER_IS_HELD, coverage_metadata, tier_metadata
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.coverage import TierCoverage, coverage_of
-from holdfast.observation.lag import read_lag
+from holdfast.observation.lag import OBSERVER, last_lag, read_lag
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.sensors.recovery import TICK_SECONDS
 from holdfast.resources.control_store.records import RestoreRow, Sample, SnapshotRow, TierChange
@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 900.0
 SUMMED_EPOCHS = 1_000
-OBSERVER = "stream_observer"
 
 Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
@@ -242,11 +241,14 @@ def _observe(project: Project, name: str, marks: Marks) -> _Observation:
 
 
 def _record_lag(project: Project, status: StreamStatus) -> Lag | None:
-    """Record the lag of a stream that should run and has no driver that does; `None` if there is no need."""
+    """Record once a minute the lag of a stream that should run and has no driver that does; `None` if there is no need."""
     live = status.primary is not None and not status.verdict.health.failed
-    lag = None if live or not status.wanted else read_lag(project, status.name)
-    if lag is None:
+    if live or not status.wanted:
         return None
+    last = last_lag(project.store, status.name, {OBSERVER})
+    lag = last or read_lag(project, status.name)
+    if lag is None or last is not None:
+        return lag
     values = {SampleName.LAG_SECONDS: lag.seconds, SampleName.LAG_ROWS: lag.rows}
     project.store.samples.write(
         [

@@ -117,6 +117,8 @@ class Processor:
             self._catch_up = CatchUp(
                 goal=goal, start=start, wired=wired, since=since, new_epoch=new_epoch
             )
+        elif self.gate.get().token != self.departure.heartbeat.lease.token:
+            self._set_gate(open_=True)  # another replica has become primary
         self.queries.drop_replacement()
 
     def _hold_ready(self) -> None:

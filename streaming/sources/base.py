@@ -56,8 +56,13 @@ class Source(Readable, Protocol):
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Slice about `rows` rows off the input after `position`."""
 
-    def skip(self, position: Json | None, *, before: float, now: float) -> Taken | None:
-        """An epoch without rows that skips what arrived after `position` and before a time; `None` if nothing did."""
+    def skip(
+        self, position: Json | None, recent: Sequence[Json], *, before: float, now: float
+    ) -> Taken | None:
+        """An epoch without rows that skips what arrived after `position` and before a time; `None` if nothing did.
+
+        `recent` are inputs of recent epochs.
+        """
 
     def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
         """Look at all that has arrived after `position`; `recent` are inputs of recent epochs."""

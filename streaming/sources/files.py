@@ -106,11 +106,35 @@ class FilesSource:
             rows=sum(file.rows for file in files),
         )
 
-    def skip(self, position: Json | None, *, before: float, now: float) -> Taken | None:
-        """Assign the files that were last changed before that time, each marked as skipped; their rows are counted."""
-        files = [file for file in self._waiting(now) if file.changed_ns < before * 1e9]
-        if not files:
+    def skip(
+        self, position: Json | None, recent: Sequence[Json], *, before: float, now: float
+    ) -> Taken | None:
+        """Assign the files that were last changed before that time, each marked as skipped.
+
+        Their rows are estimated from their sizes; only without a recent file to compare with, one of them is opened.
+        """
+        infos = [
+            info
+            for portion in self._portions(now)
+            for info in self._unassigned(portion)
+            if self._changed_ns(info) < before * 1e9
+        ]
+        if not infos:
             return None
+        density = _rows_per_byte(recent)
+        if density is None:
+            counted = next((file for info in infos if (file := self._measured(info))), None)
+            density = 0.0 if counted is None else counted.rows / max(counted.size_bytes, 1)
+        files = [
+            Arrived(
+                name=info.base_name,
+                size_bytes=info.size,
+                changed_ns=self._changed_ns(info),
+                rows=round(info.size * density),
+                aside=(),
+            )
+            for info in infos
+        ]
         return Taken(
             end={"files": _files_before(position) + len(files)},
             input={"files": [{**file.assigned(), "skipped": True} for file in files]},
@@ -120,11 +144,11 @@ class FilesSource:
     def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
         """List the files that no epoch has, and open none: their rows are estimated from their sizes."""
         waiting = [info for portion in self._portions(now) for info in self._unassigned(portion)]
-        files = [file for taken in recent for file in files_read(taken)]
-        size, rows = (sum(file[of] for file in files) for of in ("size", "rows"))
-        waiting_bytes = sum(info.size for info in waiting)
+        waiting_bytes, density = sum(info.size for info in waiting), _rows_per_byte(recent)
         return Backlog(
-            rows=round(waiting_bytes * rows / size) if size else None if waiting_bytes else 0,
+            rows=None
+            if density is None and waiting_bytes
+            else round(waiting_bytes * (density or 0.0)),
             oldest_at=min((self._arrival(self._as_listed(info)) for info in waiting), default=None),
         )
 
@@ -348,6 +372,13 @@ class FilesSource:
 
 def _files_before(position: Json | None) -> int:
     return 0 if position is None else int(position["files"])
+
+
+def _rows_per_byte(recent: Sequence[Json]) -> float | None:
+    """What the files of recent epochs had; `None` if they had no files, or only empty ones."""
+    files = [file for taken in recent for file in files_read(taken)]
+    size, rows = (sum(file[of] for file in files) for of in ("size", "rows"))
+    return rows / size if size else None
 
 
 def _count_key(info: fs.FileInfo) -> tuple[str, int, int]:

@@ -6,9 +6,10 @@ Input counts until it is committed, whether an epoch has it or not.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.streaming.sources.base import Source
+from holdfast.streaming.sources.base import Json, Source
 
 if TYPE_CHECKING:
+    from holdfast.resources.control_store.records import Epoch
     from holdfast.resources.control_store.store import ControlStore
 
 RECENT_EPOCHS = 10
@@ -23,14 +24,21 @@ class Lag:
     seconds: float
 
 
+def recent_inputs(store: "ControlStore", last: "Epoch") -> list[Json]:
+    """The inputs of the last epochs, up to this one: the rows of waiting input are estimated from them."""
+    first = max(last.epoch - RECENT_EPOCHS, 0)
+    return [epoch.input for epoch in store.epochs.between(last.stream, first, last.epoch)]
+
+
 def measure_lag(store: "ControlStore", stream: str, source: Source, *, at: float) -> Lag:
     """Measure the lag now; raises if the source cannot be read."""
     last, committed = store.epochs.last(stream), store.ledger.last(stream)
     newest = -1 if last is None else last.epoch
     first = 0 if committed is None else committed.epoch + 1
-    recent = store.epochs.between(stream, max(newest - RECENT_EPOCHS, 0), newest)
     backlog = source.backlog(
-        None if last is None else last.end, [epoch.input for epoch in recent], now=at
+        None if last is None else last.end,
+        [] if last is None else recent_inputs(store, last),
+        now=at,
     )
     decided = store.epochs.between(stream, first, min(newest, first + LOOKED_THROUGH))
     arrivals = (source.arrived_at(epoch.input, epoch.end) for epoch in decided)

@@ -133,7 +133,9 @@ class RateSource:
             rows=rows,
         )
 
-    def skip(self, position: Json | None, *, before: float, now: float) -> Taken | None:
+    def skip(
+        self, position: Json | None, recent: Sequence[Json], *, before: float, now: float
+    ) -> Taken | None:
         """Go on with the first row that the profile produces at that time or later."""
         rows = self.waiting_rows(position, now=min(before, now))
         if position is None or rows == 0:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from holdfast.streaming.sources.assigned import assigned_names
 from holdfast.streaming.sources.base import Source, Split, Taken
 from holdfast.streaming.sources.factory import columns, open_source
 from holdfast.streaming.sources.files import ListedFile
-from holdfast.streaming.sources.lag import measure_lag
+from holdfast.streaming.sources.lag import measure_lag, recent_inputs
 from holdfast.streaming.spec import ReplicaSpec
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ REHEARSAL = "rehearsal"
 REHEARSED_EPOCHS = 3
 BEFORE_ALL = -1
 SAMPLE_SECONDS = 5.0
+PAUSE_FACTOR = 10.0  # how many times longer than a measurement of the lag is the pause after it
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +96,8 @@ class EpochReader(DataSourceStreamReader):
         self._schema = schema
         self._last: Epoch | None = None
         self._last_seen_at = 0.0
-        self._sampled_at: dict[SampleName, float] = {}
+        self._waiting_sampled_at = -inf
+        self._lag_due_at = SYSTEM_CLOCK.monotonic() + SAMPLE_SECONDS
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The offset before epoch 0."""
@@ -152,7 +155,12 @@ class EpochReader(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle for a task, without connections."""
-        state: dict[str, Any] = {"_last": None, "_last_seen_at": 0.0, "_sampled_at": {}}
+        state = {
+            "_last": None,
+            "_last_seen_at": 0.0,
+            "_waiting_sampled_at": -inf,
+            "_lag_due_at": inf,
+        }
         return {"_spec": self._spec, "_schema": self._schema, **state}
 
     @cached_property
@@ -178,9 +186,12 @@ class EpochReader(DataSourceStreamReader):
         gate = self._gate.get()
         if not gate.open:
             return None
-        self._sample_lag(number)
-        epochs = self._store.epochs
-        decided = epochs.get(self._spec.stream.name, number) or self._propose(number, gate.token)
+        decided = self._store.epochs.get(self._spec.stream.name, number)
+        if decided is None:
+            decided = self._propose(number, gate.token)
+            self._sample_lag(number)
+        else:
+            self._sample_replay(decided)
         if decided is not None:
             self._see(decided)
         return decided
@@ -189,7 +200,7 @@ class EpochReader(DataSourceStreamReader):
         name, now = self._spec.stream.name, self._store.now()
         last = self._before(number)
         position = None if last is None else last.end
-        taken = self._skip(last, now=now) or self._take(last, now=now)
+        taken = self._skip(last, token, now=now) or self._take(last, now=now)
         if taken is None:
             return None
         return self._store.epochs.propose(
@@ -216,42 +227,62 @@ class EpochReader(DataSourceStreamReader):
             return None
         return self._source.take(position, decision.rows, now=now)
 
-    def _skip(self, last: Epoch | None, *, now: float) -> Taken | None:
-        """The input that a stream with the guarantee `gap` leaves out after an outage."""
-        objective = self._spec.stream.objective
+    def _skip(self, last: Epoch | None, token: int, *, now: float) -> Taken | None:
+        """The input that a stream with the guarantee `gap` leaves out after an outage.
+
+        In an active tier each replica proposes under the primary's token, so only a newer token is a takeover.
+        """
+        objective, pace = self._spec.stream.objective, self._spec.stream.epoch.pace()
         if last is None or objective.guarantee is not Guarantee.GAP:
             return None
         before = skip_before(
             now=now,
             since_last_seconds=self._since(last, now=now),
-            takes_over=last.proposer != self._spec.replica,
+            takes_over=token > last.token,
             recovery_seconds=objective.recovery_time,
+            epoch_seconds=pace.epoch_seconds,
         )
-        return None if before is None else self._source.skip(last.end, before=before, now=now)
+        if before is None:
+            return None
+        inputs = recent_inputs(self._store, last)
+        return self._source.skip(last.end, inputs, before=before, now=now)
 
     def _sample_lag(self, epoch: int) -> None:
-        """Record every few seconds how far the stream is behind its input, if that can be read."""
-        if not self._is_due(SampleName.LAG_SECONDS):
+        """Record every few seconds how far the stream is behind its input, if that can be read.
+
+        The proposal has just listed the source. The next epoch waits for the measurement, so a slow one is rare.
+        """
+        began = SYSTEM_CLOCK.monotonic()
+        if began < self._lag_due_at:
             return
-        at = self._store.now()
         with suppress(TransientError):
+            at = self._store.now()
             lag = measure_lag(self._store, self._spec.stream.name, self._source, at=at)
             values = {SampleName.LAG_SECONDS: lag.seconds, SampleName.LAG_ROWS: lag.rows}
             self._write_samples(values, epoch, at=at)
+        ended = SYSTEM_CLOCK.monotonic()
+        self._lag_due_at = ended + max(SAMPLE_SECONDS, PAUSE_FACTOR * (ended - began))
+
+    def _sample_replay(self, epoch: Epoch) -> None:
+        """Record every few seconds how old the input of a decided epoch is; the source is not listed."""
+        if SYSTEM_CLOCK.monotonic() < self._lag_due_at:
+            return
+        arrived_at = self._source.arrived_at(epoch.input, epoch.end)
+        if arrived_at is None:
+            return
+        with suppress(TransientError):
+            at = self._store.now()
+            values = {SampleName.LAG_SECONDS: max(at - arrived_at, 0.0)}
+            self._write_samples(values, epoch.epoch, at=at)
+        self._lag_due_at = SYSTEM_CLOCK.monotonic() + SAMPLE_SECONDS
 
     def _sample_waiting(self, epoch: int) -> None:
         """Record every few seconds that the epoch waits for its input, if the control store can be reached."""
-        with suppress(TransientError):
-            if self._is_due(SampleName.INPUT_AWAY):
-                self._write_samples({SampleName.INPUT_AWAY: 1.0}, epoch)
-
-    def _is_due(self, name: SampleName) -> bool:
-        """Whether the last sample is a few seconds old; it counts as taken then."""
         now = SYSTEM_CLOCK.monotonic()
-        if now - self._sampled_at.get(name, float("-inf")) < SAMPLE_SECONDS:
-            return False
-        self._sampled_at[name] = now
-        return True
+        if now - self._waiting_sampled_at >= SAMPLE_SECONDS:
+            self._waiting_sampled_at = now
+            with suppress(TransientError):
+                self._write_samples({SampleName.INPUT_AWAY: 1.0}, epoch)
 
     def _write_samples(
         self, values: Mapping[SampleName, float | None], epoch: int, *, at: float = 0.0

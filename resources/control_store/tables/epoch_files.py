@@ -2,7 +2,7 @@
 
 It is written in the transaction that decides an epoch, and keeps the names when old epochs are pruned: a name
 is used once. Only where the source is declared to delete its files after a time (`source.kept_for`), names are
-forgotten after twice that time.
+forgotten after twice that time, unless they are still listed.
 """
 
 from collections.abc import Iterator, Sequence

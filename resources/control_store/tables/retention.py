@@ -4,7 +4,7 @@ Epoch log and ledger are cut at a floor, which is stored with the sums of what w
 files stay as long as their source may keep the files. What the newest row of a stream says is never deleted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -150,12 +150,13 @@ _NAMES = (
         epoch_files.c.stream == _STREAM,
         epoch_files.c.epoch < _UNTIL,
         epoch_files.c.changed_ns < sa.bindparam("changed_before", type_=sa.BigInteger),
+        epoch_files.c.name > sa.bindparam("after", type_=sa.Text),
     )
-    .order_by(epoch_files.c.epoch)
+    .order_by(epoch_files.c.name)
     .limit(PORTION)
 )
 _FORGET_NAMES = sa.delete(epoch_files).where(
-    epoch_files.c.stream == _STREAM, epoch_files.c.name.in_(_NAMES)
+    epoch_files.c.stream == _STREAM, epoch_files.c.name.in_(sa.bindparam("names", expanding=True))
 )
 
 
@@ -225,14 +226,19 @@ class Retention:
             connection.execute(self._raise_floor, {**values, **sums})
         return True
 
-    def prune_file_names(self, stream: str, *, changed_before: float) -> int:
-        """Forget files of pruned epochs that were last changed before a time: their source has deleted them."""
-        values = {
-            "of_stream": stream,
-            "until": self.floor(stream).first_epoch,
-            "changed_before": int(changed_before * 1e9),
-        }
-        return self._in_portions(_FORGET_NAMES, values)
+    def prune_file_names(
+        self, stream: str, *, changed_before: float, listed: Collection[str]
+    ) -> int:
+        """Forget files of pruned epochs that were last changed before a time, except those that are still listed."""
+        until, pruned, after = self.floor(stream).first_epoch, 0, ""
+        old = {"of_stream": stream, "until": until, "changed_before": int(changed_before * 1e9)}
+        while rows := self._database.fetch(_NAMES, {**old, "after": after}):
+            gone = [row["name"] for row in rows if row["name"] not in listed]
+            if gone:
+                values = {"of_stream": stream, "names": gone}
+                self._database.execute(_FORGET_NAMES, values, durable=False)
+            pruned, after = pruned + len(gone), rows[-1]["name"]
+        return pruned
 
     def prune_records(self, *, before: float) -> dict[str, int]:
         """Delete old lines of journal, decisions, tier changes and closed incidents; returns how many of each."""

@@ -55,9 +55,9 @@ def test_a_proposer_that_has_just_started_counts_the_age_of_the_last_epoch() -> 
 @pytest.mark.parametrize(
     ("since", "takes_over", "expected"),
     [
-        (61.0, True, 940.0),
-        (60.0, True, None),  # back in time: nothing is skipped
-        (61.0, False, None),  # it was slow, and is the same replica
+        (71.0, True, 940.0),
+        (70.0, True, None),  # back in time: nothing is skipped
+        (71.0, False, None),  # it was slow, and is the same replica
         (None, True, None),  # the first epoch
         (inf, True, None),  # the clock was set back
     ],
@@ -66,6 +66,10 @@ def test_a_replica_that_is_later_than_the_objective_skips_what_is_older(
     since: float | None, expected: float | None, *, takes_over: bool
 ) -> None:
     before = skip_before(
-        now=1_000.0, since_last_seconds=since, takes_over=takes_over, recovery_seconds=60.0
+        now=1_000.0,
+        since_last_seconds=since,
+        takes_over=takes_over,
+        recovery_seconds=60.0,
+        epoch_seconds=10.0,
     )
     assert before == expected

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from holdfast.ft_policies.health import Health
-from holdfast.observation.lag import current_lag, read_lag
+from holdfast.observation.lag import OBSERVER, current_lag, read_lag
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.launch import declare
 from holdfast.resources.control_store.records import (
@@ -117,3 +117,12 @@ def test_a_primary_whose_lag_grows_makes_its_stream_lagging(tmp_path: Path) -> N
         assert status.verdict.reason == "p2 is 119 s behind its input and does not catch up"
         assert status.is_settled
         assert current_lag(project, CLICKS, status.primary) == Lag(rows=11_900, seconds=119.0)
+
+
+def test_a_lag_that_the_observer_has_measured_lately_is_not_measured_again(tmp_path: Path) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        record(project, "another", [9.0])
+        assert current_lag(project, CLICKS, None) == Lag(rows=0, seconds=0.0)
+        record(project, OBSERVER, [50.0])
+        assert current_lag(project, CLICKS, None) == Lag(rows=5_000, seconds=50.0)

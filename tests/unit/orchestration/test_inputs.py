@@ -168,6 +168,12 @@ def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(tmp_p
         a_restorable_stream(project)
         assert prune_file_names(project, CLICKS) == 0  # all epochs are kept
         project.store.retention.prune_epochs(CLICKS, before=4)
-        assert prune_file_names(project, CLICKS) == 4
+        assert prune_file_names(project, CLICKS) == 0  # the files are still there
+        (tmp_path / "input").rename(tmp_path / "away")
+        assert prune_file_names(project, CLICKS) == 0  # they may be there
+        (tmp_path / "away").rename(tmp_path / "input")
+        for name in names[1:]:
+            (tmp_path / "input" / name).unlink()
+        assert prune_file_names(project, CLICKS) == 3
         kept = {file.name for file in project.store.epoch_files.named(CLICKS, names)}
-    assert kept == set(names[4:])
+    assert kept == {names[0], *names[4:]}

@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import SECONDARY, Tier
-from holdfast.orchestration.sensors.observer import OBSERVER, Marks, StreamMark, stream_observer
+from holdfast.observation.lag import FRESH_SECONDS, OBSERVER
+from holdfast.orchestration.sensors.observer import Marks, StreamMark, stream_observer
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -16,6 +17,7 @@ from holdfast.resources.control_store.records import (
     Sample,
 )
 from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.schema import samples as samples_table
 from tests.builders.control_rows import a_snapshot
 from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream, commit_epochs
 from tests.fakes.followers import PATIENT
@@ -98,6 +100,24 @@ def test_the_lag_of_a_stream_without_a_driver_is_recorded_and_shown(
     with projects.open() as project:
         (sample,) = project.store.samples.series(CLICKS, SampleName.LAG_SECONDS)
         assert (sample.replica, sample.value > 100) == (OBSERVER, True)
+
+
+def test_the_source_of_a_stream_without_a_driver_is_read_once_a_minute(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        commit_epochs(project, 3)
+    cursor = tick(projects, None).cursor
+    for _ in range(3):
+        cursor = tick(projects, cursor).cursor
+    with projects.open() as project:
+        samples = project.store.samples
+        assert len(samples.series(CLICKS, SampleName.LAG_SECONDS)) == 1
+        a_minute_ago = project.store.now() - FRESH_SECONDS
+        project.store._database.execute(samples_table.update().values(at=a_minute_ago))
+        tick(projects, cursor)
+        assert len(samples.series(CLICKS, SampleName.LAG_SECONDS)) == 2
 
 
 def test_nothing_is_shown_twice(projects: SimulatedProjects) -> None:

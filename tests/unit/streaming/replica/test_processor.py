@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Switches, Tier
+from holdfast.resources.control_store.records import Slot
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import GateState
 from holdfast.streaming.replica.processor import Processor
@@ -58,6 +59,21 @@ def test_a_primary_has_caught_up_once_and_not_before_its_output_is_sent(
     assert processor.state is Processing.CAUGHT_UP
     assert not processor.poll(sent=True)
     assert processor.reconcile(PRIMARY) is Processing.CAUGHT_UP
+
+
+def test_a_secondary_proposes_under_the_token_of_the_primary_that_it_observes(
+    tmp_path: Path, store: ControlStore
+) -> None:
+    decide(store, 3)
+    reconciler = a_reconciler(tmp_path, store, slot=Slot.SECONDARY, desired=ACTIVE)
+    lease, processor = reconciler.heartbeat.lease, reconciler.processor
+    for token, primary in enumerate(("p1", "p2"), start=1):
+        held = store.leases.take("words", primary, 60.0)
+        assert held is not None
+        lease.observe()
+        processor.reconcile(ACTIVE)
+        assert processor.gate.get() == GateState(open=True, token=token)
+        store.leases.release(held)
 
 
 def test_a_held_query_stays_behind_the_shut_gate(processor: Processor) -> None:

@@ -298,12 +298,26 @@ def test_files_from_before_a_time_are_skipped_once_and_their_rows_counted(tmp_pa
     recent = folder.lines("c.jsonl", 4)
     os.utime(recent, (NOW - 30, NOW - 30))
 
-    skipped = folder.source.skip({"files": 7}, before=NOW - 60, now=NOW)
+    skipped = folder.source.skip({"files": 7}, [], before=NOW - 60, now=NOW)
 
     assert skipped is not None
     assert (skipped.rows, skipped.end) == (0, {"files": 9})
     assert skipped_rows(skipped.input) == {"a.jsonl": 2, "b.jsonl": 1}
     assert folder.source.splits(skipped.input) == []
     folder.assigned.update(skipped_rows(skipped.input))
-    assert folder.source.skip(skipped.end, before=NOW - 60, now=NOW) is None
+    assert folder.source.skip(skipped.end, [], before=NOW - 60, now=NOW) is None
     assert folder.take(10) == ["c.jsonl"]
+
+
+def test_a_skip_opens_no_file_if_recent_epochs_had_some(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    size = folder.lines("a.jsonl", 1, 2).stat().st_size
+    taken = folder.source.take(None, 100, now=NOW)
+    folder.assigned.add("a.jsonl")
+    folder.add("b.jsonl", "x" * 3 * size)  # not read, so it need not be readable
+    folder.add("c.jsonl", "not old, and not read either", changed_at=NOW + 5)
+
+    skipped = folder.source.skip(taken.end, [taken.input], before=NOW, now=NOW + 10)
+
+    assert skipped is not None
+    assert skipped_rows(skipped.input) == {"b.jsonl": 6}

@@ -116,10 +116,10 @@ def test_a_backlog_counts_and_dates_what_the_profile_has_produced() -> None:
 
 def test_rows_from_before_a_time_are_skipped() -> None:
     source, position = a_source(), {"origin": 1_000.0, "rows": 500}
-    skipped = source.skip(position, before=1_010.0, now=1_020.0)
+    skipped = source.skip(position, [], before=1_010.0, now=1_020.0)
     assert skipped is not None
     assert (skipped.rows, skipped.end) == (0, {"origin": 1_000.0, "rows": 1_000})
     assert skipped.input["skipped_rows"] == 500
     assert list(source.splits(skipped.input)) == []
-    assert source.skip(skipped.end, before=1_010.0, now=1_020.0) is None
-    assert source.skip(None, before=1_010.0, now=1_020.0) is None
+    assert source.skip(skipped.end, [], before=1_010.0, now=1_020.0) is None
+    assert source.skip(None, [], before=1_010.0, now=1_020.0) is None

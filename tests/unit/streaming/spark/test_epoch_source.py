@@ -17,6 +17,9 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.schema import epochs
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.sources.files import FilesSource
+from holdfast.streaming.sources.lag import Lag
+from holdfast.streaming.spark import epoch_source
 from holdfast.streaming.spark.epoch_source import EpochReader
 from holdfast.streaming.spec import ReplicaSpec
 
@@ -26,6 +29,7 @@ RATE = {
     "kind": "rate", "seed": 5, "keys": 10, "profile": {"kind": "constant", "rows_per_second": 100}
 }  # fmt: skip
 GAP = {"recovery_time": 60, "guarantee": "gap"}
+PRECISE = {"recovery_time": 60}
 OUTAGE_SECONDS = 300.0
 
 
@@ -36,7 +40,7 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 
 def a_reader(home: Path, store: ControlStore, replica: str, **declared: Any) -> EpochReader:
-    """The reader of a replica whose gate is open."""
+    """The reader of a replica that has taken over: its gate is open, with a newer token."""
     folder = home / "replicas" / replica
     folder.mkdir(parents=True)
     stream = {"name": NAME, "app": "json:loads", "source": RATE, "tier": "passive_replication"}
@@ -49,7 +53,7 @@ def a_reader(home: Path, store: ControlStore, replica: str, **declared: Any) -> 
         table=str(home / "table"),
         object_store=EmbeddedObjectStore(),
     )
-    Gate(folder).set(GateState(open=True, token=1))
+    Gate(folder).set(GateState(open=True, token=2))
     return EpochReader(spec, SCHEMA)
 
 
@@ -122,6 +126,16 @@ def test_otherwise_nothing_is_skipped(
     assert store.gaps.of(NAME) == []
 
 
+def test_a_replica_that_proposes_under_the_token_of_the_last_epoch_skips_nothing(
+    tmp_path: Path, store: ControlStore
+) -> None:
+    before_the_outage(store)  # by the other replica of an active tier
+    reader = a_reader(tmp_path, store, "beside", objective=GAP)
+    Gate(reader._spec.folder).set(GateState(open=True, token=1))
+    assert advance(reader, 0) == 1
+    assert store.gaps.of(NAME) == []
+
+
 def test_files_of_the_outage_are_skipped_by_name(tmp_path: Path, store: ControlStore) -> None:
     folder = tmp_path / "input"
     folder.mkdir()
@@ -140,13 +154,76 @@ def test_files_of_the_outage_are_skipped_by_name(tmp_path: Path, store: ControlS
     assert ([file["name"] for file in read.input["files"]], read.rows) == (["c.jsonl"], 5)
 
 
+class SteppedClock:
+    """A monotonic clock that is set by hand."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
+    stepped = SteppedClock()
+    monkeypatch.setattr(epoch_source, "SYSTEM_CLOCK", stepped)
+    return stepped
+
+
+def test_decided_epochs_are_replayed_without_a_look_at_the_source(
+    tmp_path: Path, store: ControlStore, clock: SteppedClock
+) -> None:
+    folder = tmp_path / "input"
+    folder.mkdir()
+    file = {"name": "a.jsonl", "size": 1, "changed_ns": int((store.now() - 40) * 1e9), "rows": 1}
+    for epoch in range(3):
+        proposal = EpochProposal(
+            stream=NAME, epoch=epoch, start={}, end={"files": 1}, rows=1, token=1, proposer="before",
+            input={"files": [{**file, "name": f"{epoch}.jsonl"}]},
+        )  # fmt: skip
+        store.epochs.propose(proposal)
+    source = {"kind": "files", "path": str(folder), "format": "jsonl", "schema": "id bigint"}
+    reader = a_reader(tmp_path, store, "after", objective=GAP, source=source)
+    folder.rmdir()  # a look would raise
+    for epoch in range(3):
+        clock.passed += 4.0
+        assert advance(reader, epoch - 1) == epoch
+    (lag,) = store.samples.series(NAME, SampleName.LAG_SECONDS)
+    assert (lag.epoch, 40 <= lag.value < 70) == (1, True)
+    assert isinstance(reader._source, FilesSource)
+    assert reader._source._listed_at == float("-inf")
+
+
+def test_the_pause_after_a_slow_measurement_of_the_lag_is_ten_times_as_long(
+    tmp_path: Path,
+    store: ControlStore,
+    clock: SteppedClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure_slowly(*_args: object, **_kwargs: object) -> Lag:
+        clock.passed += 3.0
+        return Lag(rows=1, seconds=1.0)
+
+    monkeypatch.setattr(epoch_source, "measure_lag", measure_slowly)
+    before_the_outage(store)
+    reader = a_reader(tmp_path, store, "after", objective=PRECISE, epoch={"rows": 100})
+    measured = []
+    for epoch, at in enumerate((5.0, 37.0, 38.0)):
+        clock.passed = at
+        assert advance(reader, epoch) == epoch + 1
+        measured.append(len(store.samples.series(NAME, SampleName.LAG_ROWS)))
+    assert measured == [1, 1, 2]
+
+
 def test_the_lag_is_recorded_also_if_more_waits_than_an_epoch_has(
-    tmp_path: Path, store: ControlStore
+    tmp_path: Path, store: ControlStore, clock: SteppedClock
 ) -> None:
     before_the_outage(store)
-    objective = {"recovery_time": 60}
-    reader = a_reader(tmp_path, store, "after", objective=objective, epoch={"rows": 100})
+    reader = a_reader(tmp_path, store, "after", objective=PRECISE, epoch={"rows": 100})
     advance(reader, 0)
+    assert store.samples.series(NAME, SampleName.LAG_SECONDS) == []  # it has just started
+    clock.passed = 5.0
+    advance(reader, 1)
     (seconds,) = store.samples.series(NAME, SampleName.LAG_SECONDS)
     (rows,) = store.samples.series(NAME, SampleName.LAG_ROWS)
     assert OUTAGE_SECONDS <= seconds.value < OUTAGE_SECONDS + 30
