@@ -87,7 +87,13 @@ def file_schema(table: DeltaTable) -> pa.Schema:
     """The columns that a new file of the table has: all but those that are in its path."""
     partitions = table.metadata().partition_columns
     fields = pa.schema(table.schema().to_arrow())
-    return pa.schema([field.remove_metadata() for field in fields if field.name not in partitions])
+    return pa.schema(
+        [
+            pa.field(field.name, field.type)  # a file before the column was added has none
+            for field in fields
+            if field.name not in partitions
+        ]
+    )
 
 
 def write_merged(
@@ -115,10 +121,10 @@ def write_merged(
 
 def _fit(group: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
     """The rows with all columns of the table: a column that was added later is null in older files."""
-    unknown = set(group.column_names) - set(schema.names)
+    unknown = sorted(set(group.column_names) - set(schema.names))
+    if unknown:
+        raise _other_columns(path, f"the table has no column {unknown[0]}")
     try:
-        if unknown:
-            raise pa.ArrowInvalid(f"the table has no column {', '.join(sorted(unknown))}")
         columns = [
             group[field.name].cast(field.type)
             if field.name in group.column_names
@@ -126,11 +132,15 @@ def _fit(group: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
             for field in schema
         ]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise PermanentError(
-            f"the files of {path} were not merged: a file has other columns than the table: {error}",
-            hint="write the table anew with the columns that it has now",
-        ) from error
+        raise _other_columns(path, str(error)) from error
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _other_columns(path: str, cause: str) -> PermanentError:
+    return PermanentError(
+        f"the files of {path} were not merged: a file has other columns than the table: {cause}",
+        hint="write the table anew with the columns that it has now",
+    )
 
 
 def _require_same_rows(
