@@ -64,6 +64,17 @@ def test_a_range_grows_and_keeps_its_digest(project: SinkSetup) -> None:
     assert ranges(project) == [EpochRange(0, 6)]
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 2), (4, 6)])
+def test_a_range_that_another_run_has_merged_with_epochs_beside_it_is_not_merged(
+    project: SinkSetup, first: int, last: int
+) -> None:
+    commit(project, *range(8))
+    merge(project, 0, 4)
+    with pytest.raises(TransientError, match="another run"):
+        merge(project, first, last)
+    assert ranges(project) == [EpochRange(0, 4), EpochRange(5, 5), EpochRange(6, 6)]
+
+
 def test_a_stream_that_was_about_to_commit_goes_on(project: SinkSetup) -> None:
     commit(project, 0, 1, 2)
     sink = project.sink("a")
