@@ -19,7 +19,6 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.tables import open_table_at, table_errors
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.log_archive import read_packed_commits
 
 ORPHAN_HOURS = 7 * 24
 STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
@@ -45,8 +44,6 @@ def drop_orphans(
         limit = project.clock.now() - ORPHAN_HOURS * 3600
         old = _old_unused_folders(files, root, table, young_from, limit)
         named = _folders_in_log(files, root) if old else set()
-        packed = read_packed_commits(path, connect) if old else ()
-        named.update(folder for body in packed for folder in _folders_in_commit(body, path))
         orphans = {folder: paths for folder, paths in old.items() if folder not in named}
         for folder in () if dry_run else orphans:
             files.delete_dir(f"{root}/data/{folder}")

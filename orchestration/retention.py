@@ -11,13 +11,11 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.retention import first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.growth import epoch_facts, find_margin, measure_table, open_files
-from holdfast.orchestration.playbooks.compact import tables_of
 from holdfast.resources.control_store.records import ReplicaRow, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
-from holdfast.streaming.sinks.log_archive import pack_log
 
 log = logging.getLogger(__name__)
 
@@ -78,15 +76,6 @@ def _prune_replicas(project: Project, *, before: float) -> int:
             shutil.rmtree(row.folder, ignore_errors=True)
     project.store.retention.forget_replicas([row.id for row in gone])
     return len(gone)
-
-
-def pack_logs(project: Project, stream: str) -> int:
-    """Pack old commits in the logs of the stream's tables; returns how many files."""
-    before = project.clock.now() - project.config.deployment.retention.restore_window
-    return sum(
-        pack_log(table.path, table.connect, before=before)
-        for table in tables_of(project, stream).values()
-    )
 
 
 def sample_growth(project: Project, stream: str) -> None:

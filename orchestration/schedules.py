@@ -21,6 +21,13 @@ from holdfast.orchestration.playbooks.drill import Drill
 from holdfast.orchestration.playbooks.prove import find_newest_provable
 from holdfast.resources.project import Project
 
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 AUDIT = build_check_job(
     "audit",
     dg.AssetSelection.all_asset_checks()
@@ -126,12 +133,21 @@ def restore_drills(
     ] or dg.SkipReason("no stream has a snapshot that can be proven")
 
 
-compaction = build_schedule(
-    "compaction",
-    "3,23,43 * * * *",
-    compact_tables,
-    "Merges the old files in the tables of all streams, so that commits do not slow down.",
+@dg.schedule(
+    cron_schedule="3,23,43 * * * *",
+    job=compact_tables,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Merges the old files in the tables of all streams, so that commits do not slow down.",
 )
+def compaction(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    """Request one compaction of all streams, unless one is waiting or at work."""
+    unfinished = dg.RunsFilter(job_name=compact_tables.name, statuses=UNFINISHED)
+    if context.instance.get_runs_count(unfinished):
+        return dg.SkipReason("a compaction is still in progress")
+    return dg.RunRequest()
+
+
 retention = build_schedule(
     "retention",
     "7 * * * *",

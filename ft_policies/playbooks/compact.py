@@ -6,7 +6,7 @@ the name of its folder says which epochs they are: each of them is in the table 
 readable for restores until the restore window is over.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -24,6 +24,9 @@ MOST_CHECKPOINTS = 3
 """More needless checkpoints than that are deleted."""
 SMALL_BYTES = 4 * 1024**2
 LARGE_BYTES = 512 * 1024**2
+"""More bytes than that are merged in several commits."""
+LARGE_FILE_BYTES = LARGE_BYTES // 8
+"""Files of that size are not worth merging."""
 
 
 class TableKind(StrEnum):
@@ -46,6 +49,12 @@ class EpochFiles:
     size_bytes: int
     is_merged: bool = False
     fits: bool = True
+
+    @property
+    def is_large(self) -> bool:
+        """Whether merging would cost much and change little."""
+        is_whole = self.size_bytes >= LARGE_FILE_BYTES * self.files > 0
+        return is_whole or self.size_bytes > LARGE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +161,27 @@ def next_step(facts: CompactFacts) -> CompactStep | None:
     return None
 
 
+def find_due(portions: Iterable[Sequence[EpochFiles]]) -> EpochFiles | None:
+    """The first range that is worth merging in portions of units; later portions are read only if needed."""
+    carried: Sequence[EpochFiles] = ()
+    for portion in portions:
+        units = [*carried, *portion]
+        due = files_to_merge(units)
+        if due is not None:
+            return due
+        carried = _still_open(units)
+    return None
+
+
+def _still_open(units: Sequence[EpochFiles]) -> Sequence[EpochFiles]:
+    """What the next portion may continue: merged ranges, and the stretch after them in one."""
+    run = list(_runs(units))[-1]
+    ends = [place for place, unit in enumerate(run, 1) if unit.is_merged or unit.is_large]
+    begin = ends[-1] if ends else 0
+    merged = [unit for unit in run[:begin] if unit.is_merged]
+    return [*merged, *([_sum(run[begin:])] if run[begin:] else [])]
+
+
 def files_to_merge(units: Sequence[EpochFiles]) -> EpochFiles | None:
     """The first range that is worth merging; `units` are in the order of epochs."""
     for run in _runs(units):
@@ -176,16 +206,18 @@ def _runs(units: Sequence[EpochFiles]) -> Iterator[Sequence[EpochFiles]]:
 
 def _fresh(run: Sequence[EpochFiles]) -> Iterator[tuple[int, int]]:
     """The stretches of files that were not merged yet and that are worth it, as places in the run."""
-    begin, files = 0, 0
-    for place, unit in enumerate([*run, None]):
-        if unit is None or unit.is_merged or files + unit.files > MOST_FILES:
-            if files >= FEWEST_FILES:
+    begin, files, size = 0, 0, 0
+    for place, unit in enumerate(run):
+        is_apart = unit.is_merged or unit.is_large
+        is_full = not is_apart and size + unit.size_bytes > LARGE_BYTES
+        if is_apart or is_full or files + unit.files > MOST_FILES:
+            if files >= FEWEST_FILES or (is_full and size >= LARGE_BYTES // 2):
                 yield begin, place
-            begin, files = place, 0
-        if unit is not None and unit.is_merged:
-            begin = place + 1
-        elif unit is not None:
-            files += unit.files
+            begin, files, size = place + is_apart, 0, 0
+        if not is_apart:
+            files, size = files + unit.files, size + unit.size_bytes
+    if files >= FEWEST_FILES:
+        yield begin, len(run)
 
 
 def _reach_back(run: Sequence[EpochFiles], first: int, last: int) -> int:

@@ -30,7 +30,6 @@ from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.orchestration.retention import (
-    pack_logs,
     prune_epochs,
     prune_file_names,
     prune_records,
@@ -113,7 +112,6 @@ def _prune_stream(
     orphans = prune_orphans(project, name, dry_run=dry_run)
     _report(context, name, pruned, orphans)
     if not dry_run:
-        context.log.info("%s: %s files of logs packed", name, pack_logs(project, name))
         epochs = prune_epochs(project, name, pruned.verdicts)
         names_pruned = prune_file_names(project, name)
         context.log.info("%s: %s epochs, %s file names pruned", name, epochs, names_pruned)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from holdfast.ft_policies.playbooks.compact import (
     TableFacts,
     TableKind,
     WriteCheckpoint,
-    files_to_merge,
+    find_due,
     next_step,
 )
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
@@ -94,26 +94,36 @@ class Compact(StreamPlaybook[CompactFacts, CompactStep]):
         self, kind: TableKind, compaction: TableCompaction, table: DeltaTable
     ) -> TableFacts:
         files = live_files(table)
-        units = (
-            list(self._output_units(files))
+        portions = (
+            self._output_portions(files)
             if kind is TableKind.OUTPUT
-            else list(_dead_letter_units(files, self._last_settled()))
+            else iter([list(_dead_letter_units(files, self._last_settled()))])
         )
         return TableFacts(
             table=kind,
-            due=files_to_merge(units),
+            due=find_due(portions),
             expired=len(compaction.find_expired(table, hours=self._window_hours())),
             commits=compaction.commits_since_checkpoint(table),
             checkpoints=compaction.count_needless_checkpoints(),
         )
 
-    def _output_units(self, files: Sequence[LiveFile]) -> Iterator[EpochFiles]:
-        """The epochs after the last merged one, each compared with the ledger, and the ranges before them."""
+    def _output_portions(self, files: Sequence[LiveFile]) -> Iterator[list[EpochFiles]]:
+        """The merged ranges, then portions of the settled epochs after them."""
         merged = sorted(_merged_units(files), key=lambda unit: unit.first)
-        yield from merged
+        yield merged
         fresh = _by_epoch(files)
-        first = merged[-1].last + 1 if merged else min(fresh, default=0)
-        last = min(self._last_settled(), first + MOST_FILES)
+        begin, settled = (
+            merged[-1].last + 1 if merged else min(fresh, default=0),
+            self._last_settled(),
+        )
+        for first in range(begin, settled + 1, MOST_FILES):
+            last = min(settled, first + MOST_FILES - 1)
+            yield list(self._compared_units(fresh, first, last))
+
+    def _compared_units(
+        self, fresh: Mapping[int, "_Files"], first: int, last: int
+    ) -> Iterator[EpochFiles]:
+        """Epochs that were not merged, each compared with the ledger."""
         entries = {
             row.epoch: row for row in self.project.store.ledger.between(self.stream, first, last)
         }

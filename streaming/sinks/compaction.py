@@ -43,6 +43,7 @@ from holdfast.streaming.sinks.lineage import (
 from holdfast.streaming.sinks.table_files import (
     LiveFile,
     epochs_twice,
+    file_schema,
     live_files,
     read_digest,
     rows_by_epoch,
@@ -104,15 +105,27 @@ class TableCompaction:
             sources = [
                 file
                 for file in live_files(table)
-                if file.epochs is not None and file.epochs.first in epochs
+                if file.epochs is not None and file.epochs.overlaps(epochs)
             ]
+            if not all(
+                file.epochs.first in epochs and file.epochs.last in epochs
+                for file in sources
+                if file.epochs
+            ):
+                raise TransientError(
+                    f"the files of the table {self.path} were not merged: another run has merged some of epochs "
+                    f"{epochs.first} to {epochs.last} with epochs beside them",
+                    hint="compact it again",
+                )
             _require_once(self.path, sources, entries)
             files, root = open_filesystem(self.path, self.connect)
             folder = merged_folder(epochs, uuid4().hex[:8])
-            digest = _digest(files, root, sources, entries)
+            digest, schema = _digest(files, root, sources, entries), file_schema(table)
             try:
                 merged = [
-                    write_merged(files, root, part, _target(folder, part[0]), digest)
+                    write_merged(
+                        files, root, part, _target(folder, part[0]), schema=schema, digest=digest
+                    )
                     for part in _partitions(sources)
                 ]
             except BaseException:

@@ -41,9 +41,7 @@ DEAD_LETTERS = pa.schema(
         ("record", pa.string()),
     ]
 )
-OWN_ENTRIES = re.compile(
-    "data|_delta_log|_log_archive|"
-)  # the empty one is the folder itself on S3
+OWN_ENTRIES = re.compile("data|_delta_log|")  # the empty one is the folder itself on S3
 STAGED = re.compile(r"\d{12}-.+|")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 

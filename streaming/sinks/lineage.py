@@ -47,6 +47,9 @@ class EpochRange:
     def __contains__(self, epoch: int) -> bool:
         return self.first <= epoch <= self.last
 
+    def overlaps(self, other: "EpochRange") -> bool:
+        return self.first <= other.last and other.first <= self.last
+
 
 def merged_folder(epochs: EpochRange, unique: str) -> str:
     """The folder of merged files; folders are in the order of their last epochs."""

@@ -33,7 +33,6 @@ from holdfast.streaming.sinks.lineage import (
     version_after,
     writer,
 )
-from holdfast.streaming.sinks.log_archive import unpack_log
 
 COMMIT_TRIES = 20
 
@@ -80,14 +79,14 @@ class TableRollback:
         """The version to go back to; raises if it cannot be read with all its files."""
         with translate_errors(self.path):
             table = self._require_table()
-            version = self._version_after(table, stream, epoch)
+            version = version_after(table, stream, epoch)
             self._require_files(table, version)
         return version
 
     def roll_back(self, point: RollbackPoint) -> int:
         """Roll the output back; returns the version that it was rolled back to."""
         name = writer(point.stream, point.history)
-        return self._commit(name, lambda table: self._restore(table, point))
+        return self._commit(name, lambda table: _restore(table, point))
 
     def roll_back_dead_letters(self, point: RollbackPoint) -> int:
         """Delete the dead letters of later epochs.
@@ -112,26 +111,6 @@ class TableRollback:
             f"the table {self.path} was not rolled back: other writers were faster {COMMIT_TRIES} times",
             hint="stop the other programs that write to the table, then restore again",
         )
-
-    def _restore(self, table: DeltaTable, point: RollbackPoint) -> int:
-        version = self._version_after(table, point.stream, point.epoch)
-        if version == table.version():
-            commit_nothing(table, point.commit(writer))
-        else:
-            table.restore(
-                version,
-                commit_properties=point.commit(writer),
-                post_commithook_properties=WITHOUT_CLEANUP,
-            )
-        return version
-
-    def _version_after(self, table: DeltaTable, stream: str, epoch: int) -> int:
-        """The version to go back to; packed commits are put back into the log if it is among them."""
-        try:
-            return version_after(table, stream, epoch)
-        except PermanentError:
-            unpack_log(self.path, self.connect)
-            return version_after(table, stream, epoch)
 
     def _require_files(self, table: DeltaTable, version: int) -> None:
         """Raise if files of a version are missing; only files that the current version lacks can be."""
@@ -169,6 +148,19 @@ class TableRollback:
 
     def _options(self) -> dict[str, str]:
         return delta_options(self.path, self.connect)
+
+
+def _restore(table: DeltaTable, point: RollbackPoint) -> int:
+    version = version_after(table, point.stream, point.epoch)
+    if version == table.version():
+        commit_nothing(table, point.commit(writer))
+    else:
+        table.restore(
+            version,
+            commit_properties=point.commit(writer),
+            post_commithook_properties=WITHOUT_CLEANUP,
+        )
+    return version
 
 
 def _delete_later(table: DeltaTable, point: RollbackPoint) -> int:

@@ -83,33 +83,78 @@ def epochs_twice(files: Sequence[LiveFile]) -> list[int]:
     return sorted(twice)
 
 
+def file_schema(table: DeltaTable) -> pa.Schema:
+    """The columns that a new file of the table has: all but those that are in its path."""
+    partitions = table.metadata().partition_columns
+    fields = pa.schema(table.schema().to_arrow())
+    return pa.schema(
+        [
+            pa.field(field.name, field.type)  # a file before the column was added has none
+            for field in fields
+            if field.name not in partitions
+        ]
+    )
+
+
 def write_merged(
-    files: fs.FileSystem, root: str, sources: Sequence[LiveFile], target: str, digest: str
+    files: fs.FileSystem,
+    root: str,
+    sources: Sequence[LiveFile],
+    target: str,
+    *,
+    schema: pa.Schema,
+    digest: str,
 ) -> LiveFile:
     """Write the rows of some files into one, in their order; raises if it does not have the same rows then."""
     path = f"{root}/{target}"
     if isinstance(files, fs.LocalFileSystem):
         files.create_dir(str(PurePosixPath(path).parent), recursive=True)
-    portions = _portions(files, root, sources)
-    first = next(portions)
-    with pq.ParquetWriter(path, first.schema, filesystem=files) as writer:
-        writer.write_table(first, row_group_size=first.num_rows)
-        for portion in portions:
-            writer.write_table(portion, row_group_size=portion.num_rows)
+    with pq.ParquetWriter(path, schema, filesystem=files) as writer:
+        for groups in _portions(files, root, sources):
+            portion = pa.concat_tables(_fit(group, schema, path) for group in groups)
+            writer.write_table(portion.combine_chunks(), row_group_size=portion.num_rows)
         writer.add_key_value_metadata({DIGEST: digest})
     rows = _require_same_rows(files, root, sources, path)
     size = files.get_file_info(path).size
     return LiveFile(path=target, size_bytes=size, rows=rows)
 
 
+def _fit(group: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+    """The rows with all columns of the table: a column that was added later is null in older files."""
+    unknown = sorted(set(group.column_names) - set(schema.names))
+    if unknown:
+        raise _other_columns(path, f"the table has no column {unknown[0]}")
+    try:
+        columns = [
+            group[field.name].cast(field.type)
+            if field.name in group.column_names
+            else pa.nulls(group.num_rows, field.type)
+            for field in schema
+        ]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _other_columns(path, str(error)) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _other_columns(path: str, cause: str) -> PermanentError:
+    return PermanentError(
+        f"the files of {path} were not merged: a file has other columns than the table: {cause}",
+        hint="write the table anew with the columns that it has now",
+    )
+
+
 def _require_same_rows(
     files: fs.FileSystem, root: str, sources: Sequence[LiveFile], path: str
 ) -> int:
+    """Compare each row of a merged file with the files before, as they are."""
     with files.open_input_file(path) as opened, pq.ParquetFile(opened) as merged:
-        rows, groups = int(merged.metadata.num_rows), merged.num_row_groups
+        rows, numbers = int(merged.metadata.num_rows), merged.num_row_groups
         portions = enumerate(_portions(files, root, sources))
-        same = [_is_same(merged.read_row_group(number), portion) for number, portion in portions]
-    if rows != sum(file.rows for file in sources) or len(same) != groups or not all(same):
+        same = [
+            number < numbers and _is_same(merged.read_row_group(number), groups)
+            for number, groups in portions
+        ]
+    if rows != sum(file.rows for file in sources) or len(same) != numbers or not all(same):
         raise PermanentError(
             f"the files of {path} were not merged: they do not have the rows of the {len(sources)} files before",
             hint="check the disk, and the files of the table with the job `rehash_output`",
@@ -117,37 +162,59 @@ def _require_same_rows(
     return rows
 
 
-def _is_same(one: pa.Table, other: pa.Table) -> bool:
-    one = one.replace_schema_metadata(None)
-    # Arrow takes a row with NaN for different from itself.
-    return one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist())
+def _is_same(merged: pa.Table, groups: Sequence[pa.Table]) -> bool:
+    """Whether rows have all columns and values of those before, in their order, and nothing else."""
+    begin = 0
+    for group in groups:
+        rows = merged.slice(begin, group.num_rows)
+        begin += group.num_rows
+        added = set(rows.column_names) - set(group.column_names)
+        if any(rows[name].null_count < rows.num_rows for name in added):
+            return False
+        if not all(
+            name in rows.column_names and _has_values(rows[name], group[name])
+            for name in group.column_names
+        ):
+            return False
+    return begin == merged.num_rows
 
 
-def _portions(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> Iterator[pa.Table]:
-    """The rows of some files in their order, as tables of a bounded size with the columns of the first."""
+def _has_values(merged: pa.ChunkedArray, before: pa.ChunkedArray) -> bool:
+    try:
+        merged = merged.cast(before.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    # Arrow takes NaN for different from itself.
+    return merged.equals(before) or repr(merged.to_pylist()) == repr(before.to_pylist())
+
+
+def _portions(
+    files: fs.FileSystem, root: str, sources: Sequence[LiveFile]
+) -> Iterator[list[pa.Table]]:
+    """The rows of some files in their order and as they are, in portions of a bounded size."""
     gathered: list[pa.Table] = []
-    schema: pa.Schema | None = None
     rows, size = 0, 0
     for group in _row_groups(files, root, sources):
-        schema = group.schema if schema is None else schema
         if gathered and (rows + group.num_rows > PORTION_ROWS or size > PORTION_BYTES):
-            yield pa.concat_tables(gathered).combine_chunks()
+            yield gathered
             gathered, rows, size = [], 0, 0
-        gathered.append(group.select(schema.names).cast(schema))
+        gathered.append(group)
         rows, size = rows + group.num_rows, size + group.nbytes
     if gathered:
-        yield pa.concat_tables(gathered).combine_chunks()
+        yield gathered
 
 
 def _row_groups(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> Iterator[pa.Table]:
     for source in sources:
         with (
             files.open_input_file(f"{root}/{source.path}") as opened,
-            pq.ParquetFile(opened) as file,
+            # Spark's older timestamps reach further than nanoseconds do.
+            pq.ParquetFile(opened, coerce_int96_timestamp_unit="us") as file,
         ):
             for number in range(file.num_row_groups):
                 group = file.read_row_group(number, use_threads=False)  # most files are small
-                yield group.replace_schema_metadata(None)
+                if group.num_rows:
+                    yield group.replace_schema_metadata(None)
 
 
 def read_digest(files: fs.FileSystem, path: str) -> str:

@@ -11,7 +11,8 @@ import pytest
 from holdfast.assets.project_resource import LocalProject
 from holdfast.configs.project import ProjectConfig
 from holdfast.orchestration.definitions import build_definitions
-from holdfast.orchestration.schedules import durable_snapshots
+from holdfast.orchestration.jobs.maintenance import compact_tables
+from holdfast.orchestration.schedules import compaction, durable_snapshots
 from holdfast.orchestration.services.dagster import prepare_home
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.streams import a_primary, a_wanted_stream
@@ -161,6 +162,16 @@ def test_stopped_streams_are_not_snapshotted_and_the_reason_is_said(tmp_path: Pa
     skipped = at_noon(simulated_projects(tmp_path, "alpha", "beta"))
     assert isinstance(skipped, dg.SkipReason)
     assert skipped.skip_message == "alpha is stopped; beta is stopped"
+
+
+def test_a_compaction_is_not_requested_while_one_is_in_progress() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_schedule_context(instance=instance)
+        assert isinstance(compaction(context), dg.RunRequest)
+        run = instance.create_run_for_job(compact_tables, status=dg.DagsterRunStatus.STARTED)
+        assert isinstance(compaction(context), dg.SkipReason)
+        instance.report_run_failed(run)
+        assert isinstance(compaction(context), dg.RunRequest)
 
 
 def test_each_running_stream_is_snapshotted_once_per_tick_of_the_clock(tmp_path: Path) -> None:

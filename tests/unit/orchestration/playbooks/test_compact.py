@@ -16,8 +16,10 @@ from holdfast.ft_policies.playbooks.compact import (
     MergeFiles,
     TableKind,
     files_to_merge,
+    find_due,
 )
 from holdfast.observation.growth import measure_table
+from holdfast.orchestration.playbooks import compact as playbook_module
 from holdfast.orchestration.playbooks.compact import Compact, compact
 from holdfast.orchestration.retention import sample_growth
 from holdfast.resources.control_store.records import LedgerEntry
@@ -248,6 +250,40 @@ def test_a_backlog_is_merged_in_portions() -> None:
     due = files_to_merge(fresh(0, 2 * policy.MOST_FILES))
     assert due is not None
     assert (due.first, due.files) == (0, policy.MOST_FILES)
+
+
+def test_a_merge_is_bounded_in_bytes_and_large_files_stay() -> None:
+    due = files_to_merge(fresh(0, 200, policy.LARGE_BYTES // 50))
+    assert due is not None
+    assert (due.first, due.last, due.files) == (0, 49, 50)
+    assert due.size_bytes <= policy.LARGE_BYTES
+    assert files_to_merge(fresh(0, 200, policy.LARGE_FILE_BYTES)) is None
+    wide = EpochFiles(first=0, last=0, files=300, size_bytes=policy.LARGE_BYTES + 1)
+    after = files_to_merge([wide, *fresh(1, 100)])
+    assert after is not None
+    assert (after.first, after.last) == (1, 100)
+
+
+def test_a_stretch_of_epochs_with_little_output_goes_on_over_portions() -> None:
+    empty = [EpochFiles(first=n, last=n, files=0, size_bytes=0) for n in range(1, 50)]
+    one = EpochFiles(first=0, last=0, files=policy.FEWEST_FILES - 1, size_bytes=1000)
+    last = fresh(50, 50)
+    due = find_due([[merged(-9, -1, 10)], [one], empty[:20], empty[20:], last])
+    assert due is not None
+    assert (due.first, due.last, due.files) == (-9, 50, policy.FEWEST_FILES + 1)
+    gap = replace(empty[20], fits=False)
+    assert find_due([[one], [*empty[:20], gap], empty[21:], last]) is None
+
+
+def test_a_stream_with_little_output_is_compacted(
+    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(playbook_module, "MOST_FILES", 3)
+    commit(project, *range(8))
+    before = output(project)
+    assert compact(project, CLICKS)[0] == "MergeFiles"
+    assert output(project) == before
+    assert files(project) < 4
 
 
 def test_the_files_of_a_stream_that_runs_for_a_year_stay_few() -> None:

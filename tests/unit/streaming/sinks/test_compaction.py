@@ -64,6 +64,17 @@ def test_a_range_grows_and_keeps_its_digest(project: SinkSetup) -> None:
     assert ranges(project) == [EpochRange(0, 6)]
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 2), (4, 6)])
+def test_a_range_that_another_run_has_merged_with_epochs_beside_it_is_not_merged(
+    project: SinkSetup, first: int, last: int
+) -> None:
+    commit(project, *range(8))
+    merge(project, 0, 4)
+    with pytest.raises(TransientError, match="another run"):
+        merge(project, first, last)
+    assert ranges(project) == [EpochRange(0, 4), EpochRange(5, 5), EpochRange(6, 6)]
+
+
 def test_a_stream_that_was_about_to_commit_goes_on(project: SinkSetup) -> None:
     commit(project, 0, 1, 2)
     sink = project.sink("a")
@@ -259,3 +270,65 @@ def test_old_checkpoints_are_thinned_out_and_older_versions_can_be_read(
     assert compaction.log_bytes() > 0
     output_of(project).roll_back(begin(project, 1))
     assert project.output() == [0, 1]
+
+
+def a_table_of_epochs(path: str, *epochs: pa.Table) -> None:
+    """A table with a file an epoch, as the sink would have written them."""
+    for epoch, rows in enumerate(epochs):
+        write_deltalake(path, rows, mode="append", schema_mode="merge")
+        table, known = DeltaTable(path), f"data/{epoch:012d}-r-00000000/part-0.parquet"
+        written = next(file for file in live_files(table) if file.epochs is None)
+        (Path(path) / known).parent.mkdir(parents=True)
+        (Path(path) / written.path).rename(Path(path) / known)
+        added = AddAction(
+            path=known,
+            size=written.size_bytes,
+            partition_values={},
+            modification_time=0,
+            data_change=True,
+            stats=f'{{"numRecords": {written.rows}}}',
+        )
+        removed = RemoveAction(
+            path=written.path,
+            data_change=True,
+            deletion_timestamp=0,
+            size=written.size_bytes,
+            partition_values={},
+        )
+        table.create_write_transaction([added, removed], "append", table.schema())
+
+
+def rows_of(path: str) -> list[dict[str, object]]:
+    rows = pa.table(DeltaTable(path).to_pyarrow_table()).to_pylist()
+    return sorted(rows, key=lambda row: int(row["n"]))
+
+
+def test_a_column_that_was_added_in_the_middle_of_a_range_keeps_its_values(tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    late = pa.table({"n": [2, 3], "x": ["b", None], "of": [{"a": 1}, {"a": None}]})
+    a_table_of_epochs(path, pa.table({"n": [1]}), late, pa.table({"n": [4], "x": ["c"]}))
+    before = rows_of(path)
+    TableCompaction(path, nowhere).merge(NAME, EpochRange(0, 2), {}, now=1.0)
+    assert [file.epochs for file in live_files(DeltaTable(path))] == [EpochRange(0, 2)]
+    assert rows_of(path) == before
+    assert [row["x"] for row in before] == [None, "b", None, "c"]
+
+
+def test_a_file_whose_column_has_another_type_is_merged_only_if_each_value_stays(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "table")
+    a_table_of_epochs(
+        path, *(pa.table({"n": [1], "x": pa.array([0.5], pa.float32())}) for _ in "ab")
+    )
+    written = tmp_path / "table" / live_files(DeltaTable(path))[0].path
+    pq.write_table(pa.table({"n": [1], "x": [0.25]}), written)
+    TableCompaction(path, nowhere).merge(NAME, EpochRange(0, 1), {}, now=1.0)
+    (merged,) = live_files(DeltaTable(path))
+    assert sorted(row["x"] for row in rows_of(path)) == [0.25, 0.5]
+    pq.write_table(pa.table({"n": [1, 2], "x": [0.5, 0.1]}), tmp_path / "table" / merged.path)
+    with pytest.raises(PermanentError, match="do not have the rows"):
+        TableCompaction(path, nowhere).merge(NAME, EpochRange(0, 1), {}, now=1.0)
+    pq.write_table(pa.table({"n": [1, 2], "y": [0, 0]}), tmp_path / "table" / merged.path)
+    with pytest.raises(PermanentError, match="the table has no column y"):
+        TableCompaction(path, nowhere).merge(NAME, EpochRange(0, 1), {}, now=1.0)
