@@ -19,6 +19,7 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.tables import open_table_at, table_errors
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
+from holdfast.streaming.sinks.delta_table import adopt_window
 
 ORPHAN_HOURS = 7 * 24
 STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
@@ -26,19 +27,25 @@ _PARALLEL = 16
 
 
 def drop_orphans(
-    project: Project, path: str, *, young_from: int | None = None, dry_run: bool = False
+    project: Project,
+    path: str,
+    *,
+    young_from: int | None = None,
+    keep_log: bool = False,
+    dry_run: bool = False,
 ) -> list[str]:
     """Delete folders that were staged long ago and that no version of the table names; returns their files.
 
     After `ORPHAN_HOURS` no replica can still commit them. Folders of epochs from `young_from` on are known to be
-    younger, so that they are not looked into.
+    younger, so that they are not looked into. Commits before the restore window are deleted, unless `keep_log`.
     """
     table = open_table_at(project, path)
     if table is None:
         return []
     connect = connector(project.config.deployment.object_store, project.config.home)
     with table_errors(path):
-        if not dry_run:
+        window = project.config.deployment.retention.restore_window
+        if not (dry_run or keep_log) and adopt_window(table, window):
             table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
         limit = project.clock.now() - ORPHAN_HOURS * 3600
@@ -71,16 +78,28 @@ def _old_unused_folders(
         for folder in list_staged_folders(files, root)
         if folder not in used
         and (young_from is None or int(folder[:12]) < young_from)
-        and (paths := _files_if_old(files, f"{root}/data/{folder}", limit)) is not None
+        and (
+            paths := _files_if_old(
+                files, f"{root}/data/{folder}", limit, is_old_epoch=young_from is not None
+            )
+        )
+        is not None
     }
 
 
-def _files_if_old(files: fs.FileSystem, folder: str, limit: float) -> list[str] | None:
-    """The files of a folder; `None` if one of them, or the empty folder, is not old enough."""
+def _files_if_old(
+    files: fs.FileSystem, folder: str, limit: float, *, is_old_epoch: bool
+) -> list[str] | None:
+    """The files of a folder; `None` if one of them, or the empty folder, is not old enough.
+
+    An empty folder in S3 has no date: it is old if its epoch is known to be.
+    """
     entries = files.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
     stored = [entry for entry in entries if entry.type is fs.FileType.File]
     dated = stored or [files.get_file_info(folder)]
-    is_old = all(entry.mtime is not None and entry.mtime.timestamp() < limit for entry in dated)
+    is_old = all(
+        is_old_epoch if entry.mtime is None else entry.mtime.timestamp() < limit for entry in dated
+    )
     return [entry.path for entry in stored] if is_old else None
 
 

@@ -136,11 +136,18 @@ def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
     paths = [config.table_path(stream)] if is_table else []
     since = project.store.now() - ORPHAN_HOURS * 3600
     young_from = project.store.retention.first_epoch_since(stream, since)
+    restore = project.store.restores.newest(stream)
     return [
         file
         for path in (*paths, dead_letters)
         if path is not None
-        for file in drop_orphans(project, path, young_from=young_from, dry_run=dry_run)
+        for file in drop_orphans(
+            project,
+            path,
+            young_from=young_from,
+            keep_log=restore is not None and not restore.finished,  # it reads the log
+            dry_run=dry_run,
+        )
     ]
 
 

@@ -10,7 +10,7 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 from uuid import uuid4
@@ -193,11 +193,21 @@ class TableCompaction:
         """Delete files of the table, and local folders that are then empty."""
         with translate_errors(self.path):
             files, root = open_filesystem(self.path, self.connect)
-            for path in paths:
-                files.delete_file(f"{root}/{path}")
             if isinstance(files, fs.LocalFileSystem):
+                for path in paths:
+                    files.delete_file(f"{root}/{path}")
                 for folder in sorted({str(PurePosixPath(path).parent) for path in paths}):
                     _delete_empty(files, root, folder)
+            else:
+                self._delete_objects(root, paths)
+
+    def _delete_objects(self, root: str, paths: Sequence[str]) -> None:
+        """Delete files in S3; Arrow would leave an empty object for the folder of each."""
+        from holdfast.resources.object_store.s3 import S3ObjectStore  # boto3 is slow to import
+
+        bucket, _, folder = root.partition("/")
+        store = S3ObjectStore(lambda: replace(self.connect(), bucket=bucket, prefix=""))
+        store.delete([f"{folder}/{path}" for path in paths])
 
     def commits_since_checkpoint(self, table: DeltaTable) -> int:
         """How many commits a reader of the table has to read."""

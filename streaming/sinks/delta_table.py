@@ -3,6 +3,7 @@
 It does not import Spark, because playbooks use it, too.
 """
 
+import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -42,8 +43,12 @@ DEAD_LETTERS = pa.schema(
     ]
 )
 OWN_ENTRIES = re.compile("data|_delta_log|")  # the empty one is the folder itself on S3
+_OWN_DURATION = re.compile(r"interval \d+ seconds")
 STAGED = re.compile(r"\d{12}-.+|")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+log = logging.getLogger(__name__)
 
 
 def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
@@ -106,6 +111,34 @@ def _properties(keep_seconds: float | None) -> dict[str, str | None]:
         properties["delta.logRetentionDuration"] = f"interval {math.ceil(keep_seconds)} seconds"
         properties["delta.deletedFileRetentionDuration"] = f"interval {math.ceil(named)} seconds"
     return properties
+
+
+def adopt_window(table: DeltaTable, keep_seconds: float) -> bool:
+    """Let the table be rolled back as long as the config says now; `False` if its stream has committed meanwhile.
+
+    Durations that another program has chosen stay.
+    """
+    current = table.metadata().configuration
+    changed = {
+        name: value
+        for name, value in _properties(keep_seconds).items()
+        if value is not None
+        and name.endswith("RetentionDuration")
+        and _OWN_DURATION.fullmatch(current.get(name) or "")
+        and current[name] != value
+    }
+    if not changed:
+        return True
+    try:
+        table.alter.set_table_properties(
+            changed,
+            commit_properties=CommitProperties(max_commit_retries=0),
+            post_commithook_properties=WITHOUT_CLEANUP,
+        )
+    except CommitFailedError as error:
+        log.info("restore window of %s not changed yet: %s", table.table_uri, error)
+        return False
+    return True
 
 
 def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from holdfast.ft_policies.errors import PermanentError
 
@@ -75,6 +76,7 @@ class EpochCommit:
     version: int
     epoch: int
     digest: str
+    history: int = 0
     whole_past: bool = False
 
 
@@ -103,6 +105,7 @@ def epoch_commits(lines: Sequence[Mapping[str, Any]], stream: str) -> Iterator[E
                 version=int(line["version"]),
                 epoch=int(through_epoch),
                 digest=str(line.get(DIGEST, "")),
+                history=int(line.get(HISTORY, 0)),
                 whole_past=whole_past,
             )
 
@@ -125,10 +128,26 @@ def version_after(table: DeltaTable, stream: str, epoch: int) -> int:
         return table.version()
     first = min(later, key=lambda commit: commit.version)
     whole = bool(lines) and lines[-1]["version"] == 0
-    if first.whole_past or not (reached or whole):
+    if first.whole_past or not (reached or whole or _ends_by(table, stream, epoch, first)):
         raise PermanentError(
             f"the history of the table {table.table_uri} does not reach back to epoch {epoch}: "
             f"the oldest epoch in it is {first.epoch}",
             hint="restore to a later epoch, or give the stream a new table and start it from epoch 0",
         )
     return first.version - 1
+
+
+def _ends_by(table: DeltaTable, stream: str, epoch: int, first: EpochCommit) -> bool:
+    """Whether the version before the first commit in the log can be read and has no later epoch.
+
+    The writer's application transaction is in the checkpoint, when the commits before it are deleted.
+    """
+    newest = table.version()
+    try:
+        table.load_as_version(first.version - 1)
+        last = table.transaction_version(writer(stream, first.history))
+    except DeltaError:
+        return False
+    finally:
+        table.load_as_version(newest)
+    return last is not None and last <= epoch

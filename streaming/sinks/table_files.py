@@ -139,7 +139,7 @@ def _fit(group: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
 def _other_columns(path: str, cause: str) -> PermanentError:
     return PermanentError(
         f"the files of {path} were not merged: a file has other columns than the table: {cause}",
-        hint="write the table anew with the columns that it has now",
+        hint="write the table again with the columns that it has now",
     )
 
 

@@ -13,6 +13,7 @@ from holdfast.observation.orphans import drop_orphans
 from holdfast.resources.object_store.resolve import connector, delta_options
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.project import Project, open_project
+from holdfast.streaming.sinks.compaction import TableCompaction
 from tests.builders.delta_tables import words
 from tests.builders.projects import a_project, stream_yaml
 
@@ -65,3 +66,20 @@ def test_staged_files_on_s3_go_once_they_are_old_and_others_stay(
         DeltaTable(TABLE, storage_options=delta_options(TABLE, connect)).to_pyarrow_table().num_rows
         == 3
     )
+
+
+def test_deleted_files_on_s3_leave_no_folders_and_empty_ones_go(
+    project: Project,
+) -> None:
+    connect = connector(project.config.deployment.object_store, project.config.home)
+    options = delta_options(TABLE, connect)
+    write_deltalake(TABLE, words(3), mode="overwrite", storage_options=options)
+    store = S3ObjectStore(connect)
+    store.put(f"output/{STAGED}/part-0.parquet", b"rows")
+    TableCompaction(TABLE, connect).delete([f"{STAGED}/part-0.parquet"])
+    assert store.list(f"output/{STAGED}") == []
+    store.put(f"output/{STAGED}/", b"")  # as Arrow leaves it
+    drop_orphans(project, TABLE, young_from=9)
+    assert store.list(f"output/{STAGED}") != []  # the epoch is young
+    drop_orphans(project, TABLE, young_from=10)
+    assert store.list(f"output/{STAGED}") == []

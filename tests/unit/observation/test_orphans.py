@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.orphans import drop_orphans
 from holdfast.orchestration.jobs.maintenance import prune_orphans
-from holdfast.streaming.sinks.delta_table import DEAD_LETTERS
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_table
 from tests.builders.delta_tables import a_commit, a_table, words
-from tests.builders.streams import CLICKS
+from tests.builders.projects import a_project, stream_yaml
+from tests.builders.streams import CLICKS, a_wanted_stream
 from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
 
 STAGED = "data/000000000009-clicks-0123abcd-89abcdef"
@@ -148,3 +150,52 @@ def test_orphans_of_the_dead_letters_go_too(projects: SimulatedProjects) -> None
         make_old(Path(aside))
         assert prune_orphans(project, CLICKS, dry_run=False) == [f"{STAGED}/part-0.parquet"]
         assert DeltaTable(aside).to_pyarrow_table().num_rows == 1
+
+
+def a_table_with_an_old_log(project: SimulatedProject, *, keep_seconds: float) -> Path:
+    """The commits before its checkpoint are two hours old."""
+    path = project.config.table_path(CLICKS)
+    schema = Schema.from_arrow(words(1).schema)
+    make_table(path, no_s3, schema=schema, partition_by=(), keep_seconds=keep_seconds)
+    for epoch in range(3):
+        a_commit(path, epoch, words(1))
+    DeltaTable(path).create_checkpoint()
+    log = Path(path) / "_delta_log"
+    long_ago = log.stat().st_mtime - 7200
+    for commit in log.glob("*.json"):
+        os.utime(commit, (long_ago, long_ago))
+    return log
+
+
+def no_s3() -> S3Connection:
+    raise AssertionError
+
+
+def test_a_log_is_kept_while_a_restore_is_unfinished(projects: SimulatedProjects) -> None:
+    with projects.open() as project:
+        a_wanted_stream(project)
+        log = a_table_with_an_old_log(project, keep_seconds=60.0)
+        restore = project.store.restores.request(CLICKS, epoch=0, snapshot=None, why="", run="")
+        before = set(log.iterdir())
+        prune_orphans(project, CLICKS, dry_run=False)
+        assert restore is not None
+        assert set(log.iterdir()) == before
+
+
+@pytest.mark.parametrize("window", ["1d", "1h"])
+def test_a_changed_restore_window_reaches_a_table_that_is_there(
+    tmp_path: Path, window: str
+) -> None:
+    deployment = f"retention: {{restore_window: {window}}}"
+    root = a_project(tmp_path, clicks=stream_yaml(), holdfast=deployment)
+    with SimulatedProjects(root).open() as project:
+        log = a_table_with_an_old_log(project, keep_seconds=600.0)
+        commits = len(list(log.glob("*.json")))
+        drop_orphans(project, project.config.table_path(CLICKS))
+        drop_orphans(project, project.config.table_path(CLICKS))
+        properties = DeltaTable(project.config.table_path(CLICKS)).metadata().configuration
+        kept = len(list(log.glob("*.json")))
+    seconds = {"1d": 86400, "1h": 3600}[window]
+    assert properties["delta.logRetentionDuration"] == f"interval {seconds} seconds"
+    assert properties["delta.deletedFileRetentionDuration"] == f"interval {seconds + 7200} seconds"
+    assert (kept == commits + 1) is (window == "1d")  # one commit changes it

@@ -16,6 +16,7 @@ from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks import compaction as module
 from holdfast.streaming.sinks.compaction import TableCompaction
+from holdfast.streaming.sinks.delta_table import adopt_window
 from holdfast.streaming.sinks.lineage import EpochRange, merged_epochs
 from holdfast.streaming.sinks.rollback import TableRollback
 from holdfast.streaming.sinks.table_files import live_files
@@ -332,3 +333,19 @@ def test_a_file_whose_column_has_another_type_is_merged_only_if_each_value_stays
     pq.write_table(pa.table({"n": [1, 2], "y": [0, 0]}), tmp_path / "table" / merged.path)
     with pytest.raises(PermanentError, match="the table has no column y"):
         TableCompaction(path, nowhere).merge(NAME, EpochRange(0, 1), {}, now=1.0)
+
+
+def test_a_stream_that_was_about_to_commit_adopts_a_changed_window(project: SinkSetup) -> None:
+    commit(project, 0, 1)
+    earlier = {"delta.logRetentionDuration": "interval 5 seconds"}
+    table_of(project).alter.set_table_properties(earlier)
+    sink = project.sink("a")
+    sink.prepare(Rows([]).schema)
+    staged = sink.stage(Rows([2]), 2, write=True)
+    table, late = table_of(project), table_of(project)
+    assert adopt_window(table, 60.0)
+    assert not adopt_window(late, 90.0)  # another commit was faster: the next run tries again
+    sink.commit(staged, 2)
+    assert project.output() == [0, 1, 2]
+    properties = table_of(project).metadata().configuration
+    assert properties["delta.logRetentionDuration"] == "interval 60 seconds"

@@ -180,6 +180,22 @@ def test_a_log_that_is_too_short_is_reported_before_anything_is_touched(project:
     assert "later epoch" in refused.value.hint
 
 
+def test_the_last_epoch_before_a_pause_can_be_restored_when_its_commit_is_deleted(
+    project: SinkSetup,
+) -> None:
+    commit(project, 0, 1, 2)
+    table = DeltaTable(str(project.folder / "table"))
+    table.create_checkpoint()
+    commit(project, 4, 5)
+    for old in sorted((project.folder / "table/_delta_log").glob("*.json"))[: table.version() + 1]:
+        old.unlink()
+    with pytest.raises(PermanentError, match="does not reach back to epoch 1"):
+        output_of(project).version(NAME, 1)
+    assert output_of(project).version(NAME, 3) == table.version()  # epoch 3 has no rows
+    restored(project, 2)
+    assert project.output() == [0, 1, 2]
+
+
 def test_files_that_were_vacuumed_are_reported_before_anything_is_touched(
     project: SinkSetup,
 ) -> None:
