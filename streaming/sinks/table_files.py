@@ -176,7 +176,7 @@ def _is_same(merged: pa.Table, groups: Sequence[pa.Table]) -> bool:
             for name in group.column_names
         ):
             return False
-    return begin == merged.num_rows
+    return begin == int(merged.num_rows)
 
 
 def _has_values(merged: pa.ChunkedArray, before: pa.ChunkedArray) -> bool:
