@@ -145,7 +145,11 @@ def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str |
     """A file or folder at the path that no replica has written; replicas stage files before there is a table."""
     files, root = open_filesystem(path, connect)
     for folder, is_own in ((root, OWN_ENTRIES), (f"{root}/data", STAGED)):
-        for entry in files.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+        try:
+            entries = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        except FileNotFoundError:  # it was created between Arrow's two looks
+            entries = []
+        for entry in entries:
             if is_own.fullmatch(entry.base_name) is None:
                 return str(entry.path).removeprefix(f"{root}/")
     return None

@@ -165,8 +165,10 @@ def test_stopped_streams_are_not_snapshotted_and_the_reason_is_said(tmp_path: Pa
 
 
 def test_a_compaction_is_not_requested_while_one_is_in_progress(tmp_path: Path) -> None:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        context = dg.build_schedule_context(instance=instance)
+    with (
+        dg.DagsterInstance.local_temp(str(tmp_path)) as instance,
+        dg.build_schedule_context(instance=instance) as context,
+    ):
         assert isinstance(compaction(context), dg.RunRequest)
         run = instance.create_run_for_job(compact_tables, status=dg.DagsterRunStatus.STARTED)
         assert isinstance(compaction(context), dg.SkipReason)

@@ -47,10 +47,10 @@ class Watch:
         """The texts of the alerts of one evaluation."""
         heard.clear()
         sensor = alerts([Function(function=f"{__name__}:hear")], CHECKS)
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"projects": self.projects}
-        )
-        result = sensor(context)
+        ) as context:
+            result = sensor(context)
         assert isinstance(result, dg.SensorResult)
         self.cursor = result.cursor
         self.kinds = [alert["kind"] for alert in heard]
