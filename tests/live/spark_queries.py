@@ -77,10 +77,12 @@ class QueryProject:
         return spec
 
     @contextmanager
-    def running(self, spec: ReplicaSpec, sender: Sender | None = None) -> Iterator[StreamingQuery]:
+    def running(
+        self, spec: ReplicaSpec, sender: Sender | None = None, *, token: int = 1
+    ) -> Iterator[StreamingQuery]:
         self.spark.dataSource.register(EpochSource)
-        Gate(spec.folder).set(GateState(open=True, token=1))
-        ledger = LedgerWriter(self.store, NAME, spec.replica, FixedToken())
+        Gate(spec.folder).set(GateState(open=True, token=token))
+        ledger = LedgerWriter(self.store, NAME, spec.replica, FixedToken(token))
         sender = sender or open_sender(spec, ledger, sending=True)
         query = start_query(self.spark, spec, sender, checkpoint_of(spec))
         try:
@@ -88,9 +90,16 @@ class QueryProject:
         finally:
             query.stop()
 
-    def run(self, spec: ReplicaSpec, through_epoch: int, sender: Sender | None = None) -> None:
+    def run(
+        self,
+        spec: ReplicaSpec,
+        through_epoch: int,
+        sender: Sender | None = None,
+        *,
+        token: int = 1,
+    ) -> None:
         """Let a replica work until it has finished an epoch."""
-        with self.running(spec, sender) as query:
+        with self.running(spec, sender, token=token) as query:
             self.await_commit(query, spec, through_epoch)
 
     def await_commit(self, query: StreamingQuery, spec: ReplicaSpec, epoch: int) -> None:

@@ -99,7 +99,7 @@ def test_with_the_guarantee_gap_a_late_replica_skips_the_outage_and_counts_its_r
     assert last is not None
     wait_until(lambda: project.store.now() > last.decided_at + 1.5)
     spec = project.spec("two", **declared)
-    project.run(spec, through_epoch=last.epoch + 3)
+    project.run(spec, through_epoch=last.epoch + 3, token=2)
 
     late, *later = project.store.epochs.between(NAME, last.epoch + 1, last.epoch + 3)
     skipped = late.input["skipped_rows"]
