@@ -19,8 +19,6 @@ from holdfast.orchestration.cli.terminal import (
 
 if TYPE_CHECKING:
     from holdfast.orchestration.inputs import StreamInputs
-    from holdfast.orchestration.playbooks.compact import Compact
-    from holdfast.resources.project import Project
     from holdfast.streaming.sources.files import ListedFile
 
 
@@ -98,11 +96,7 @@ def compact(
 
     The schedule `compaction` does the same every 20 minutes. Rows and epochs stay as they are.
     """
-
-    def build(project: "Project", stream: str, run: str) -> "Compact":
-        from holdfast.orchestration.playbooks.compact import Compact
-
-        return Compact(project, stream, run)
+    from holdfast.orchestration.playbooks.compact import Compact
 
     term = terminal(ctx)
     with term.open_project() as project:
@@ -110,7 +104,7 @@ def compact(
         command = PlaybookCommand(
             term=term,
             project=project,
-            build=build,
+            build=Compact,
             nothing_to_do="is compact",
             as_json=as_json,
         )
