@@ -142,7 +142,12 @@ def _escape(text: str, special: str = "") -> str:
 
 def _conf(spec: ReplicaSpec, faster: str) -> dict[str, str]:
     resources = spec.stream.resources
-    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    local = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # Other users of the host reach these ports, too. Spark makes the secret itself for a local master.
+        "spark.authenticate": "true",
+    }
     elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
     declared_options = resources.spark_conf.get(JAVA_OPTIONS, "")

@@ -1,4 +1,4 @@
-"""The Java of a replica: what makes it faster, and what a site has chosen for itself."""
+"""The Java of a replica: what makes it faster, what a site has chosen for itself, and who may talk to it."""
 
 import os
 import subprocess
@@ -11,18 +11,26 @@ import pytest
 from holdfast.resources.control_store.store import ControlStore
 from tests.builders.replicas import a_spec
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.integration
 RUN = textwrap.dedent("""
-    import sys
+    import socket, struct, sys
     from pathlib import Path
     from holdfast.streaming.spark.session import checkpoint_conf, end_session, start_session
     from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
     from holdfast.streaming.spec import ReplicaSpec
 
+    def ask_as_a_stranger(port):
+        # Without authentication Spark hands what follows the header to Java's deserialisation.
+        header, body = struct.pack(">bqi", 3, 1, 1), b"x"
+        with socket.create_connection(("127.0.0.1", port), 20) as connection:
+            connection.sendall(struct.pack(">q", 8 + len(header) + len(body)) + header + body)
+            return connection.recv(4096)
+
     spark = start_session(ReplicaSpec.load(Path(sys.argv[1])))
     beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
     names = [bean.getName() for bean in beans]
     assert checkpoint_conf(spark) == CHECKPOINT_CONF
+    assert b"Expected SaslMessage" in ask_as_a_stranger(int(spark.conf.get("spark.driver.port")))
     end_session(spark)
     print(*names, sep=",")
 """)
@@ -39,7 +47,10 @@ def collectors(folder: Path, **environment: str) -> str:
 
 @pytest.mark.parametrize(
     ("site", "names"),
-    [("", "PS MarkSweep,PS Scavenge"), ("-XX:+UseSerialGC", "Copy,MarkSweepCompact")],
+    [
+        ("", "PS MarkSweep,PS Scavenge"),
+        pytest.param("-XX:+UseSerialGC", "Copy,MarkSweepCompact", marks=pytest.mark.slow),
+    ],
 )
 def test_a_site_s_choice_of_a_collector_stands(tmp_path: Path, site: str, names: str) -> None:
     (tmp_path / "conf").mkdir()
