@@ -7,15 +7,13 @@ and keeps no result.
 
 import argparse
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.harness import Benchmark
+from benchmarks.harness import Benchmark, scratch_folder
 from benchmarks.plots.adaptive import draw
 from benchmarks.streams import step_load
 from benchmarks.streams.monitor import Moment, seconds_per_tier
@@ -115,11 +113,8 @@ def main() -> int:
 
 
 def _run_pass(contender: str, step: Callable[[str], None]) -> PassResult:
-    folder = Path(tempfile.mkdtemp(prefix="bench-adaptive-")).resolve()
-    try:
+    with scratch_folder("adaptive") as folder:
         return run_pass(contender, folder / "project", step)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,8 @@ simulated clock. Parts of it: `--kinds rate --days 1 --kills 2`; only a whole mo
 
 import argparse
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from rich.console import Console
 from benchmarks.ageing.hours import HOURS_PER_DAY, age_stream
 from benchmarks.ageing.live import LiveStream, Measured, measure_disk, running
 from benchmarks.ageing.workload import KINDS, RATE, declaration
-from benchmarks.harness import Benchmark, median
+from benchmarks.harness import Benchmark, median, scratch_folder
 from benchmarks.streams.project import live_project
 
 DAYS, KILLS = 30.0, 5
@@ -60,7 +57,7 @@ def measure(live: LiveStream, kills: int, age: str, step: Callable[[str], None])
 
 def run(kind: str, options: Options, step: Callable[[str], None]) -> Iterator[tuple[str, Measured]]:
     """One stream, fresh and old."""
-    with _folder() as root, live_project(root, declaration(kind, root)) as project:
+    with scratch_folder("age") as root, live_project(root, declaration(kind, root)) as project:
         stream = f"age_{kind}"
         with running(project, stream, root) as live:
             fresh = measure(live, options.kills, "fresh", step)
@@ -129,15 +126,6 @@ def _parse_arguments() -> Options:
     parser.add_argument("--kills", type=int, default=KILLS, help="at each age")
     given = parser.parse_args()
     return Options([kind for kind in KINDS if kind in given.kinds], given.days, given.kills)
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="bench-age-")).resolve()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

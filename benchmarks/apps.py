@@ -10,17 +10,15 @@ How the size of an epoch was chosen: with 40,000 events an epoch the bar of both
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.harness import Benchmark
+from benchmarks.harness import Benchmark, scratch_folder
 from holdfast.apps.catalogue import list_queries
 
 EVENTS, EPOCHS = 300_000, 4
@@ -90,14 +88,11 @@ def main() -> int:
     console.width = max(console.width, WIDTH)
     benchmark = Benchmark("apps", "The applications", NOTES, console)
     found: dict[int, dict[str, dict[str, Any]]] = {}
-    folder = Path(tempfile.mkdtemp(prefix="bench-apps-")).resolve()
-    try:
-        with benchmark.progress(len(CORES) * (len(list_queries()) + 1)) as step:
-            for cores in CORES:
-                runs = measured(cores, folder, only, step)
-                found[cores] = {run["query"]: run for run in runs}
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    steps = len(CORES) * (len(list_queries()) + 1)
+    with scratch_folder("apps") as folder, benchmark.progress(steps) as step:
+        for cores in CORES:
+            runs = measured(cores, folder, only, step)
+            found[cores] = {run["query"]: run for run in runs}
     for run in (run for run in found[1].values() if run["faults"]):
         benchmark.console.print(f"{run['query']}: {'; '.join(run['faults'])}")
     judge(benchmark, found)

@@ -10,17 +10,14 @@ was measured and also if the run was cut short.
 
 import argparse
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
 
-from benchmarks.harness import Benchmark, median
+from benchmarks.harness import Benchmark, median, scratch_folder
 from benchmarks.plots.failover import draw
 from benchmarks.streams import workload
 from benchmarks.streams.measurements import STEPS, ContenderResult, Failover, Steady, StreamProof
@@ -92,12 +89,12 @@ def run(
     At its end all that the stream put out, through all tiers and kills, is held against a batch.
     """
     if PLAIN in wanted:
-        with _folder() as folder, plain_spark(folder / PLAIN, state) as plain:
+        with scratch_folder("failover") as folder, plain_spark(folder / PLAIN, state) as plain:
             yield measure(PLAIN, state, plain, kills, step)
     tiers = [tier for tier in CHEAPEST_FIRST if tier.value in wanted]
     if not tiers:
         return
-    with _folder() as folder, supervised_stream(folder, state) as stream:
+    with scratch_folder("failover") as folder, supervised_stream(folder, state) as stream:
         for tier in tiers:
             stream.hold(tier)
             result = measure(tier.value, state, stream, kills, step)
@@ -210,15 +207,6 @@ def _names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
         return [name for name in known if name in text.split(",")]
 
     return parse
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="bench-failover-")).resolve()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

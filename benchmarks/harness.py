@@ -9,7 +9,9 @@ import json
 import operator
 import os
 import platform
+import shutil
 import statistics
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,6 +28,16 @@ RESULTS = Path(__file__).parent / "results"
 Cell: TypeAlias = str | int | float
 Row: TypeAlias = dict[str, Cell]
 _HOLDS = {"<=": operator.le, ">=": operator.ge}
+
+
+@contextmanager
+def scratch_folder(benchmark: str) -> Iterator[Path]:
+    """An empty folder that is deleted afterwards, with whatever is in it then."""
+    folder = Path(tempfile.mkdtemp(prefix=f"bench-{benchmark}-")).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,15 @@ of the migration. Each state is a run and a result of its own. Fewer `--times` k
 import argparse
 import json
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import yaml
 
-from benchmarks.harness import Benchmark, median
+from benchmarks.harness import Benchmark, median, scratch_folder
 from benchmarks.streams import workload
 from benchmarks.streams.kills import await_condition
 from benchmarks.streams.output_check import count_differing_rows
@@ -120,12 +117,15 @@ class MigratedStream:
 def run(state: State, times: int, step: Callable[[str], None]) -> tuple[list[MigrationGaps], int]:
     """Plain Spark first, then one stream through all protocols; how many of its rows differ."""
     results = [MigrationGaps(PLAIN, state)]
-    with _folder() as folder, plain_spark(folder / PLAIN, state) as plain:
+    with scratch_folder("migration") as folder, plain_spark(folder / PLAIN, state) as plain:
         for number in range(times):
             step(f"{state.name} state: {PLAIN}, {number + 1}")
             plain.settle(number)
             results[0].gaps.append(plain.restart())
-    with _folder() as folder, live_project(folder / "project", declaration(state)) as project:
+    with (
+        scratch_folder("migration") as folder,
+        live_project(folder / "project", declaration(state)) as project,
+    ):
         stream = MigratedStream(project, state)
         stream.start()
         for protocol in Protocol:
@@ -178,15 +178,6 @@ def _measure_state(state: State, times: int) -> int:
     report(benchmark, results, differing)
     benchmark.console.print(json.dumps({result.contender: result.gaps for result in results}))
     return benchmark.finish() if times >= TIMES else benchmark.show()
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="bench-migration-")).resolve()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,9 @@ percent either way, and the bar is within that noise.
 """
 
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.harness import Benchmark, median
+from benchmarks.harness import Benchmark, median, scratch_folder
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.playbooks.recover import Start
@@ -154,11 +152,8 @@ def main() -> int:
         for number in range(ROUNDS):
             for name, run in CONTENDERS.items():
                 step(f"round {number + 1}: {name}")
-                folder = Path(tempfile.mkdtemp(prefix="bench-overhead-"))
-                try:
+                with scratch_folder("overhead") as folder:
                     found[name].append(run(folder))
-                finally:
-                    shutil.rmtree(folder, ignore_errors=True)
     rate = {
         name: median([measured.rows_per_second for measured in runs])
         for name, runs in found.items()
