@@ -123,10 +123,13 @@ def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, in
     for log in rotate_logs(project, streams=names):
         context.log.info("rotated %s", log)
     before = project.clock.now() - project.config.deployment.retention.dagster
-    return {
+    counts = {
         **prune_records(project, streams=names),
         "dagster_runs": prune_dagster(context.instance, before=before),
     }
+    if pages := project.store.retention.release_space():
+        context.log.info("%s pages of the control store given back", pages)
+    return counts
 
 
 def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
