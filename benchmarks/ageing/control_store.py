@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,17 @@ COMMIT_AFTER_SECONDS = 0.5
 PROGRESS_SECONDS = 5.0
 SINCE_BOOT = "pid_started_at"
 Row = dict[str, Any]
+
+
+class Detail(IntEnum):
+    """What is written of an hour: what retention has deleted of it by the end of the month may be left out."""
+
+    MERGED = 0
+    """Epochs, and the rows of the table in one file: the hour is older than all that goes by time."""
+    RECORDS = 1
+    """Also samples, the catalogue of snapshots, and what Dagster leaves, which are kept for a week."""
+    ALL = 2
+    """Also the files, commits, snapshots and input of each epoch, which are kept for a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +114,15 @@ class ControlStoreAgeing:
             input_folder=input_folder,
         )
 
-    def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
+    def write_hour(
+        self, first: int, count: int, begin_at: float, author: Author, detail: Detail = Detail.ALL
+    ) -> None:
         """Write `count` epochs, one a second, with ledger entries, copies and samples."""
         decided = [
             self._epoch(n, begin_at + n - first, author) for n in range(first, first + count)
         ]
+        if self.input_folder is not None and detail is Detail.ALL:
+            self._write_input(decided)
         common = {**asdict(self.entry), "replica": author.replica, "token": author.token}
         entries = [
             {
@@ -122,9 +138,10 @@ class ControlStoreAgeing:
                 connection.execute(sa.insert(epoch_files), list(self._files(decided)))
             connection.execute(sa.insert(ledger), entries)
             connection.execute(sa.insert(ledger_copies), entries)
-            series = self._number_series(connection, author)
-            values = list(self._values(series, first, count, begin_at))
-            connection.execute(sa.insert(sample_values), values)
+            if detail >= Detail.RECORDS:
+                series = self._number_series(connection, author)
+                values = list(self._values(series, first, count, begin_at))
+                connection.execute(sa.insert(sample_values), values)
 
     def write_recovery(self, day: int, at: float, lost: Author) -> None:
         """Write the loss of a primary and its recovery, which takes over from it."""
@@ -185,11 +202,17 @@ class ControlStoreAgeing:
             return start, end, {"first": first, "rows": RATE, "start": self.origin}
         before = int(self.epoch.end["files"]) + ahead - 1
         name, body = input_name(before), input_rows(before)
-        path, changed_ns = self.input_folder / name, int(at) * 1_000_000_000
-        path.write_bytes(body)
-        os.utime(path, ns=(changed_ns, changed_ns))
+        changed_ns = int(at) * 1_000_000_000
         file = {"name": name, "size": len(body), "changed_ns": changed_ns, "rows": RATE}
         return {"files": before}, {"files": before + 1}, {"files": [file]}
+
+    def _write_input(self, decided: Iterable[Row]) -> None:
+        assert self.input_folder is not None
+        for epoch in decided:
+            file = epoch["input"]["files"][0]
+            path = self.input_folder / file["name"]
+            path.write_bytes(input_rows(epoch["start"]["files"]))
+            os.utime(path, ns=(file["changed_ns"], file["changed_ns"]))
 
     def _files(self, decided: Iterable[Row]) -> Iterator[Row]:
         for epoch in decided:

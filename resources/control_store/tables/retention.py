@@ -284,7 +284,9 @@ class Retention:
                 _free_pages(connection, pages)
                 portion = free - _count_free(connection)
             released += portion
-            if portion == 0:  # a file that an older version made and that could not be written again
+            if (
+                portion == 0
+            ):  # a file that an older version made and that could not be written again
                 break
         return released
 
