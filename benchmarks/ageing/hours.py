@@ -1,5 +1,6 @@
 """A month of a stream, hour by hour: what it leaves is written in bulk, then the product's own maintenance runs."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,7 +117,8 @@ def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
         begin_at = project.store.now() - hours * HOUR_SECONDS
         seconds = begin_at - last.committed_at
         clock = SimulatedClock(begin_at)
-        dagster = DagsterAgeing.of(project.config.home / "dagster", instance)
+        home, templates = project.config.home / "dagster", root / "dagster_templates"
+        dagster = DagsterAgeing.of(home, templates, instance)
         move_rows(project, seconds)
         move_table(table, seconds)
         dagster.move(seconds)
@@ -132,3 +134,4 @@ def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
             snapshots=SnapshotAgeing.of(simulated, stream, project.config.home / "ageing"),
             dagster=dagster,
         )
+        shutil.rmtree(templates)
