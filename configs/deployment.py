@@ -151,6 +151,8 @@ class Retention(Section):
     restore_window: LongDuration = 86400.0
     records: LongDuration = 30 * 86400.0
     dagster: LongDuration = 7 * 86400.0
+    routine_runs: LongDuration = 86400.0
+    skipped_ticks: LongDuration = 2 * 3600.0
     log_size: ByteSize = 64 * 1024**2
 
 

@@ -176,10 +176,14 @@ class StepHistory:
     def _takeovers(self) -> Iterator[Recovery]:
         """Takeovers by secondaries, each with the last detection that the same replica wrote before it.
 
-        No takeover follows a detection by the sensor: it launches a new driver, which counts as a loss.
+        No takeover follows a detection by the sensor: it launches a new driver, which counts as a loss. Both may have
+        the same time, as SQLite's clock counts milliseconds.
         """
         detected: dict[str, float] = {}
-        for sample in self._samples:
+        for sample in sorted(
+            self._samples,
+            key=lambda sample: (sample.at, sample.name == SampleName.RECOVERY_SECONDS),
+        ):
             if sample.name == SampleName.DETECT_SECONDS:
                 detected[sample.replica] = sample.value
             elif sample.name == SampleName.RECOVERY_SECONDS:

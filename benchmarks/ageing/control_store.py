@@ -8,13 +8,21 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
 from benchmarks.ageing.workload import RATE, input_name, input_rows
-from holdfast.resources.control_store.records import Epoch, Incident, LedgerEntry, ReplicaRow
+from holdfast.resources.control_store.records import (
+    Epoch,
+    Incident,
+    LedgerEntry,
+    ReplicaRow,
+    Sample,
+)
 from holdfast.resources.control_store.schema import (
     epoch_files,
     epochs,
@@ -25,14 +33,27 @@ from holdfast.resources.control_store.schema import (
     ledger_copies,
     metadata,
     replicas,
-    samples,
+    sample_series,
+    sample_values,
 )
+from holdfast.resources.control_store.tables.samples import SAMPLE_FIELDS
 from holdfast.resources.project import Project
 
 COMMIT_AFTER_SECONDS = 0.5
 PROGRESS_SECONDS = 5.0
 SINCE_BOOT = "pid_started_at"
 Row = dict[str, Any]
+
+
+class Detail(IntEnum):
+    """What is written of an hour: what retention has deleted of it by the end of the month may be left out."""
+
+    MERGED = 0
+    """Epochs, and the rows of the table in one file: the hour is older than all that goes by time."""
+    RECORDS = 1
+    """Also samples, the catalogue of snapshots, and what Dagster leaves, which are kept for a week."""
+    ALL = 2
+    """Also the files, commits, snapshots and input of each epoch, which are kept for a day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +114,15 @@ class ControlStoreAgeing:
             input_folder=input_folder,
         )
 
-    def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
+    def write_hour(
+        self, first: int, count: int, begin_at: float, author: Author, detail: Detail = Detail.ALL
+    ) -> None:
         """Write `count` epochs, one a second, with ledger entries, copies and samples."""
         decided = [
             self._epoch(n, begin_at + n - first, author) for n in range(first, first + count)
         ]
+        if self.input_folder is not None and detail is Detail.ALL:
+            self._write_input(decided)
         common = {**asdict(self.entry), "replica": author.replica, "token": author.token}
         entries = [
             {
@@ -113,9 +138,10 @@ class ControlStoreAgeing:
                 connection.execute(sa.insert(epoch_files), list(self._files(decided)))
             connection.execute(sa.insert(ledger), entries)
             connection.execute(sa.insert(ledger_copies), entries)
-            connection.execute(
-                sa.insert(samples), list(self._samples(first, count, begin_at, author))
-            )
+            if detail >= Detail.RECORDS:
+                series = self._number_series(connection, author)
+                values = list(self._values(series, first, count, begin_at))
+                connection.execute(sa.insert(sample_values), values)
 
     def write_recovery(self, day: int, at: float, lost: Author) -> None:
         """Write the loss of a primary and its recovery, which takes over from it."""
@@ -134,12 +160,13 @@ class ControlStoreAgeing:
                 (replicas, [_columns(old.lost)]),
                 (incidents, [_columns(old.incident)]),
                 (journal, old.journal),
-                (samples, old.samples),
             ):
                 for row in rows:
                     values = move(table, row, moved, names)
-                    values.pop("id" if table in (journal, samples) else "", None)
+                    values.pop("id" if table is journal else "", None)
                     connection.execute(sa.insert(table), values)
+        measured = [move(sample_values, row, moved, names) for row in old.samples]
+        self.project.store.samples.write([Sample(**row) for row in measured])
 
     def raise_token(self, token: int) -> None:
         """Let the lease have the token of the last author."""
@@ -175,11 +202,17 @@ class ControlStoreAgeing:
             return start, end, {"first": first, "rows": RATE, "start": self.origin}
         before = int(self.epoch.end["files"]) + ahead - 1
         name, body = input_name(before), input_rows(before)
-        path, changed_ns = self.input_folder / name, int(at) * 1_000_000_000
-        path.write_bytes(body)
-        os.utime(path, ns=(changed_ns, changed_ns))
+        changed_ns = int(at) * 1_000_000_000
         file = {"name": name, "size": len(body), "changed_ns": changed_ns, "rows": RATE}
         return {"files": before}, {"files": before + 1}, {"files": [file]}
+
+    def _write_input(self, decided: Iterable[Row]) -> None:
+        assert self.input_folder is not None
+        for epoch in decided:
+            file = epoch["input"]["files"][0]
+            path = self.input_folder / file["name"]
+            path.write_bytes(input_rows(epoch["start"]["files"]))
+            os.utime(path, ns=(file["changed_ns"], file["changed_ns"]))
 
     def _files(self, decided: Iterable[Row]) -> Iterator[Row]:
         for epoch in decided:
@@ -192,11 +225,28 @@ class ControlStoreAgeing:
                 "changed_ns": file["changed_ns"],
             }
 
-    def _samples(self, first: int, count: int, begin_at: float, author: Author) -> Iterator[Row]:
-        for second in range(0, count, int(PROGRESS_SECONDS)):
-            for row in self.progress:
-                at, epoch = begin_at + second, row["epoch"] and first + second
-                yield {**row, "at": at, "epoch": epoch, "replica": author.replica}
+    def _number_series(self, connection: sa.Connection, author: Author) -> dict[str, int]:
+        """The series of the samples of a replica, by name."""
+        names = [row["name"] for row in self.progress]
+        series = [
+            {"stream": self.stream, "replica": author.replica, "name": name} for name in names
+        ]
+        connection.execute(sqlite.insert(sample_series).on_conflict_do_nothing(), series)
+        query = sa.select(sample_series.c.name, sample_series.c.id).where(
+            sample_series.c.stream == self.stream, sample_series.c.replica == author.replica
+        )
+        return {row.name: row.id for row in connection.execute(query)}
+
+    def _values(
+        self, series: Mapping[str, int], first: int, count: int, begin_at: float
+    ) -> Iterator[Row]:
+        for row in self.progress:
+            number, value = series[row["name"]], row["value"]
+            for second in range(0, count, int(PROGRESS_SECONDS)):
+                epoch = row["epoch"] and first + second
+                yield {
+                    "series": number, "at": begin_at + second, "value": value, "epoch": epoch
+                }  # fmt: skip
 
 
 def _forget_undone(project: Project, stream: str, last: int) -> None:
@@ -220,10 +270,15 @@ def read_recovery(project: Project, stream: str) -> Recovery:
     assert lost is not None
     since, until = incident.opened_at - 5, (incident.closed_at or incident.opened_at) + 5
     lines = sa.select(journal).where(journal.c.stream == stream, journal.c.at.between(since, until))
-    steps = sa.select(samples).where(
-        samples.c.stream == stream,
-        samples.c.at.between(since, until),
-        sa.or_(samples.c.name.like("t\\_%", escape="\\"), samples.c.name.like("re%")),
+    name = sample_series.c.name
+    steps = (
+        sa.select(*SAMPLE_FIELDS)
+        .join_from(sample_series, sample_values)
+        .where(
+            sample_series.c.stream == stream,
+            sample_values.c.at.between(since, until),
+            sa.or_(name.like("t\\_%", escape="\\"), name.like("re%")),
+        )
     )
     return Recovery(
         lost=lost,

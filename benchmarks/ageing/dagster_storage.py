@@ -7,7 +7,7 @@ Dagster's own settings, as its daemon does with each tick; runs are deleted by t
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,20 +49,23 @@ class DagsterAgeing:
     """Writes what hours leave in the storage of one Dagster."""
 
     home: Path
+    templates: Path
+    """A copy of the storage: the product deletes the runs that are copied before the month is over."""
     instance: dg.DagsterInstance
     ticks: Sequence[TickTemplate] = ()
     runs: dict[str, str] = field(default_factory=dict)
     """The template of each job: a run."""
 
     @classmethod
-    def of(cls, home: Path, instance: dg.DagsterInstance) -> "DagsterAgeing":
+    def of(cls, home: Path, templates: Path, instance: dg.DagsterInstance) -> "DagsterAgeing":
         """Read what the live Dagster has left, which is stopped now."""
+        shutil.copytree(home, templates)
         with closing(sqlite3.connect(home / "history" / "runs.db")) as runs:
             newest = runs.execute(
                 "SELECT pipeline_name, run_id FROM runs WHERE status = 'SUCCESS' ORDER BY id"
             )
             found = dict(newest.fetchall())
-        ageing = cls(home, instance, runs=found)
+        ageing = cls(home, templates, instance, runs=found)
         ageing.ticks = list(ageing._read_ticks())
         return ageing
 
@@ -142,24 +145,24 @@ class DagsterAgeing:
             )
 
     def _copy_run(self, template: str, at: float) -> None:
-        run, history = str(uuid4()), self.home / "history"
+        run, shards = str(uuid4()), Path("history") / "runs"
         names = {"old": template, "new": run, "at": _stamp(at), "unix": at}
-        with closing(sqlite3.connect(history / "runs.db")) as runs, runs:
+        with self._beside_templates(Path("history") / "runs.db") as runs:
             runs.execute(
                 "INSERT INTO runs (run_id, snapshot_id, pipeline_name, mode, status, run_body, "
                 "partition, partition_set, create_timestamp, update_timestamp, start_time, end_time, "
                 "backfill_id) SELECT :new, snapshot_id, pipeline_name, mode, status, "
                 "replace(run_body, :old, :new), partition, partition_set, :at, :at, :unix, "
-                ":unix + end_time - start_time, backfill_id FROM runs WHERE run_id = :old",
+                ":unix + end_time - start_time, backfill_id FROM templates.runs WHERE run_id = :old",
                 names,
             )
             runs.execute(
                 "INSERT INTO run_tags (run_id, key, value) SELECT :new, key, "
-                "replace(value, :old, :new) FROM run_tags WHERE run_id = :old",
+                "replace(value, :old, :new) FROM templates.run_tags WHERE run_id = :old",
                 names,
             )
-        shard = history / "runs" / f"{run}.db"
-        shutil.copyfile(history / "runs" / f"{template}.db", shard)
+        shard = self.home / shards / f"{run}.db"
+        shutil.copyfile(self.templates / shards / f"{template}.db", shard)
         with closing(sqlite3.connect(shard)) as events, events:
             events.execute(
                 "UPDATE event_logs SET run_id = :new, event = replace(event, :old, :new), "
@@ -167,16 +170,24 @@ class DagsterAgeing:
                 names,
             )
         self._copy_index(names)
-        logs = self.home / "storage" / template
+        logs = self.templates / "storage" / template
         if logs.is_dir():
             shutil.copytree(logs, self.home / "storage" / run)
 
+    @contextmanager
+    def _beside_templates(self, file: Path) -> Iterator[sqlite3.Connection]:
+        """A database of the storage, with the template of the same name attached."""
+        with closing(sqlite3.connect(self.home / file)) as database:
+            database.execute("ATTACH DATABASE ? AS templates", (str(self.templates / file),))
+            with database:
+                yield database
+
     def _copy_index(self, names: dict[str, Any]) -> None:
-        with closing(sqlite3.connect(self.home / "history" / "runs" / "index.db")) as index, index:
+        with self._beside_templates(Path("history") / "runs" / "index.db") as index:
             index.execute(
                 f"INSERT INTO event_logs (run_id, timestamp, {_EVENT_COLUMNS}) SELECT :new, :at, "
                 "replace(event, :old, :new), dagster_event_type, step_key, asset_key, partition "
-                "FROM event_logs WHERE run_id = :old",
+                "FROM templates.event_logs WHERE run_id = :old",
                 names,
             )
             index.execute(
@@ -185,7 +196,7 @@ class DagsterAgeing:
                 "evaluation_event_storage_id, materialization_event_storage_id, create_timestamp) "
                 "SELECT asset_key, check_name, partition, :new, execution_status, "
                 "replace(evaluation_event, :old, :new), :at, evaluation_event_storage_id, "
-                "materialization_event_storage_id, :at FROM asset_check_executions "
+                "materialization_event_storage_id, :at FROM templates.asset_check_executions "
                 "WHERE run_id = :old",
                 names,
             )

@@ -1,5 +1,6 @@
 """A month of a stream, hour by hour: what it leaves is written in bulk, then the product's own maintenance runs."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from benchmarks.ageing.control_store import Author, ControlStoreAgeing, move_rows
+from benchmarks.ageing.control_store import Author, ControlStoreAgeing, Detail, move_rows
 from benchmarks.ageing.dagster_storage import DagsterAgeing
 from benchmarks.ageing.output_table import TableAgeing, move_table
 from benchmarks.ageing.snapshots import SnapshotAgeing
@@ -18,6 +19,12 @@ from holdfast.orchestration.jobs.maintenance import CompactConfig, PruneConfig, 
 from holdfast.resources.project import open_project
 
 HOURS_PER_DAY, HOUR_SECONDS = 24, 3600
+ALL_HOURS = 30
+"""The restore window, after which the files of single epochs are deleted, and six hours in which they are."""
+RECORDS_HOURS = 9 * HOURS_PER_DAY
+"""Samples, the catalogue's rows and Dagster's runs are kept for a week; two days are deleted."""
+MAINTAINED_HOURS = 6
+"""Of the hours before, the schedules run once in so many: all that they do is still to be done then."""
 Step = Callable[[str], None]
 
 
@@ -33,14 +40,19 @@ class StreamAgeing:
     snapshots: SnapshotAgeing
     dagster: DagsterAgeing
 
-    def live_hour(self, hour: int, author: Author) -> None:
+    def live_hour(self, hour: int, author: Author, detail: Detail) -> None:
         """Write an hour; on the last of a day the primary is lost and recovered."""
         begin_at, first = self.clock.at, self.rows.epoch.epoch + 1 + hour * HOUR_SECONDS
         is_last = hour % HOURS_PER_DAY == HOURS_PER_DAY - 1
-        self.rows.write_hour(first, HOUR_SECONDS, begin_at, author)
-        self.table.write_hour(first, HOUR_SECONDS, begin_at, author)
-        self.snapshots.write_hour(first, HOUR_SECONDS, begin_at, author)
-        self.dagster.write_hour(begin_at, recovery=is_last)
+        span = (first, HOUR_SECONDS, begin_at, author)
+        self.rows.write_hour(*span, detail)
+        if detail is Detail.ALL:
+            self.table.write_hour(*span)
+        else:
+            self.table.write_merged_hour(*span, self.rows.entry.digest)
+        self.snapshots.write_hour(*span, detail)
+        if detail >= Detail.RECORDS:
+            self.dagster.write_hour(begin_at, recovery=is_last)
         self.clock.at = begin_at + HOUR_SECONDS
         if is_last:
             self.rows.write_recovery(hour // HOURS_PER_DAY, self.clock.at, author)
@@ -57,6 +69,13 @@ class StreamAgeing:
         self.table.date_commits(before, self.clock.at)
 
 
+def choose_detail(hours_left: int) -> Detail:
+    """What is written of the hour that ends so many hours before the month does."""
+    if hours_left < ALL_HOURS:
+        return Detail.ALL
+    return Detail.RECORDS if hours_left < RECORDS_HOURS else Detail.MERGED
+
+
 def age_stream(root: Path, stream: str, *, days: float, step: Step) -> None:
     """Let a stopped stream be as old as if it had run on for days; it ends now."""
     hours = round(days * HOURS_PER_DAY)
@@ -65,10 +84,12 @@ def age_stream(root: Path, stream: str, *, days: float, step: Step) -> None:
         for hour in range(hours):
             step(f"{stream}: hour {hour + 1} of {hours}")
             author = _author(ageing, hour // HOURS_PER_DAY)
-            ageing.live_hour(hour, author)
+            detail = choose_detail(hours - 1 - hour)
+            ageing.live_hour(hour, author, detail)
             if hour == hours - 1:
                 _ship_last(ageing, hours, author)
-            ageing.maintain(hour)
+            if detail is Detail.ALL or hour % MAINTAINED_HOURS == MAINTAINED_HOURS - 1:
+                ageing.maintain(hour)
         ageing.rows.raise_token(author.token)
 
 
@@ -96,7 +117,8 @@ def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
         begin_at = project.store.now() - hours * HOUR_SECONDS
         seconds = begin_at - last.committed_at
         clock = SimulatedClock(begin_at)
-        dagster = DagsterAgeing.of(project.config.home / "dagster", instance)
+        home, templates = project.config.home / "dagster", root / "dagster_templates"
+        dagster = DagsterAgeing.of(home, templates, instance)
         move_rows(project, seconds)
         move_table(table, seconds)
         dagster.move(seconds)
@@ -112,3 +134,4 @@ def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
             snapshots=SnapshotAgeing.of(simulated, stream, project.config.home / "ageing"),
             dagster=dagster,
         )
+        shutil.rmtree(templates)

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from deltalake import DeltaTable
 
 from benchmarks.ageing.workload import INPUT, feed
@@ -88,7 +89,11 @@ class LiveStream:
             config.write_text(
                 json.dumps({"ops": {op: {"config": {"stream": self.stream}}}} if op else {})
             )
-            self._call("dagster", "job", "execute", "-m", DEFINITIONS, "-j", job, "-c", str(config))
+            tags = json.dumps({SCHEDULE_NAME_TAG: job})
+            self._call(
+                "dagster", "job", "execute", "-m", DEFINITIONS, "-j", job, "-c", str(config),
+                "--tags", tags,
+            )  # fmt: skip
             config.unlink()
 
     @property

@@ -11,14 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from benchmarks.ageing.control_store import Author
+from holdfast.streaming.sinks.compaction import sum_digests
 from holdfast.streaming.sinks.delta_table import CHECKPOINT_COMMITS
-from holdfast.streaming.sinks.lineage import EPOCH, REPLICA, TOKEN
+from holdfast.streaming.sinks.lineage import (
+    DIGEST,
+    EPOCH,
+    REPLICA,
+    TOKEN,
+    EpochRange,
+    merged_folder,
+)
 
 Action = dict[str, Any]
 SIMULATED_SECONDS = 60.0
+KEPT_CHECKPOINTS = 3
+"""Of the checkpoints of an hour the others are deleted by compaction."""
 _AT, _NUMBER, _EPOCH, _FOLDER, _REPLICA, _TOKEN = (
     f"@{mark}@" for mark in ("at", "number", "epoch", "folder", "replica", "token")
 )
@@ -33,6 +45,7 @@ class TableAgeing:
     commit: str
     """Its text, with marks where epochs differ."""
     files: Mapping[str, bytes]
+    _merged: tuple[int, bytes, int] | None = None
 
     @classmethod
     def of(cls, root: Path) -> "TableAgeing":
@@ -57,12 +70,50 @@ class TableAgeing:
             self.commit.replace(_REPLICA, author.replica).replace(_TOKEN, str(author.token)),
             author.replica,
         )
+        left = self.version + count - KEPT_CHECKPOINTS * CHECKPOINT_COMMITS
         for epoch in range(first, first + count):
             at = begin_at + epoch - first
             self._write_commit(epoch, at, *written)
-            if (self.version + 1) % CHECKPOINT_COMMITS == 0:
+            if (self.version + 1) % CHECKPOINT_COMMITS == 0 and self.version > left:
                 DeltaTable(str(self.root)).create_checkpoint()
                 self._date_checkpoint(at)
+
+    def write_merged_hour(
+        self, first: int, count: int, begin_at: float, author: Author, digest: str
+    ) -> None:
+        """Write what compaction leaves of `count` commits once their own files are deleted: one file."""
+        epochs = EpochRange(first, first + count - 1)
+        self.version = DeltaTable(str(self.root)).version() + 1
+        at, path = begin_at + count, f"{merged_folder(epochs, f'{first:08x}')}/part-0.parquet"
+        body, rows = self._merge(count, digest)
+        (self.root / path).parent.mkdir()
+        _write(f"{self.root}/{path}", body, at)
+        add = {
+            "path": path, "partitionValues": {}, "size": len(body), "modificationTime": int(at * 1000),
+            "dataChange": True, "stats": json.dumps({"numRecords": rows}),
+        }  # fmt: skip
+        marks = {
+            _AT: int(at * 1000), _NUMBER: epochs.last, _EPOCH: epochs.last,
+            _REPLICA: author.replica, _TOKEN: author.token,
+        }  # fmt: skip
+        commit = self.commit
+        for mark, value in marks.items():
+            commit = commit.replace(mark, str(value))
+        lines = [line for line in commit.splitlines() if "add" not in json.loads(line)]
+        log = f"{self.root}/_delta_log/{self.version:020d}.json"
+        _write(log, "\n".join([*lines, json.dumps({"add": add})]).encode(), at)
+
+    def _merge(self, count: int, digest: str) -> tuple[bytes, int]:
+        """The rows of as many epochs in one file."""
+        if self._merged is None or self._merged[0] != count:
+            epoch = pa.concat_tables(pq.read_table(pa.BufferReader(b)) for b in self.files.values())
+            rows = pa.concat_tables([epoch] * count).combine_chunks()
+            buffer = pa.BufferOutputStream()
+            with pq.ParquetWriter(buffer, rows.schema) as writer:
+                writer.write_table(rows, row_group_size=rows.num_rows)
+                writer.add_key_value_metadata({DIGEST: sum_digests([digest] * count)})
+            self._merged = (count, buffer.getvalue().to_pybytes(), rows.num_rows)
+        return self._merged[1:]
 
     def date_commits(self, since: int, at: float) -> None:
         """Date the commits that the product made after a version, and the checkpoint, to a simulated time."""

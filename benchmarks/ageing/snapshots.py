@@ -9,12 +9,13 @@ import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
-from benchmarks.ageing.control_store import Author
+from benchmarks.ageing.control_store import Author, Detail
 from benchmarks.ageing.world import SimulatedProject
-from holdfast.resources.control_store.records import SnapshotRow
+from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
 from holdfast.resources.control_store.schema import snapshots
 from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.vault.manifest import Manifest, PackedFile, SnapshotName
@@ -54,38 +55,51 @@ class SnapshotAgeing:
         vault.restore(stored, scratch / "checkpoint")
         return cls(project, stream, row, manifest, b"".join(parts), scratch)
 
-    def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
-        """Write the snapshots of an hour with `count` epochs, one a second."""
-        vault, rows, clock = self.project.vault(self.stream), [], self.project.objects.clock
-        for second in range(EVERY_SECONDS - 1, count, EVERY_SECONDS):
-            clock.at = begin_at + second
-            manifest = self._copy(first + second, clock.at, author)
-            pack = next(iter(manifest.packs))
-            self.project.objects.put(f"{self.stream}/packs/{pack}", self.body)
-            key = vault.manifest_key(manifest.id)
-            self.project.objects.put(key, manifest.encode())
-            rows.append(
-                {
-                    "stream": self.stream,
-                    "id": manifest.id,
-                    "epoch": manifest.epoch,
-                    "token": manifest.token,
-                    "replica": manifest.replica,
-                    "parent": None,
-                    "manifest_key": key,
-                    "files": self.row.files,
-                    "total_bytes": self.row.total_bytes,
-                    "new_bytes": self.row.new_bytes,
-                    "requests": self.row.requests,
-                    "seconds": self.row.seconds,
-                    "state": self.row.state,
-                    "reason": "",
-                    "created_at": clock.at,
-                    "history": self.row.history,
-                }
-            )
+    def write_hour(
+        self, first: int, count: int, begin_at: float, author: Author, detail: Detail = Detail.ALL
+    ) -> None:
+        """Write the snapshots of an hour with `count` epochs, one a second; of an old hour only the last is there."""
+        seconds = range(EVERY_SECONDS - 1, count, EVERY_SECONDS)
+        rows = [
+            self._write(first + second, begin_at + second, author)
+            if detail is Detail.ALL or second == seconds[-1]
+            else self._row(first + second, begin_at + second, author, dropped=True)
+            for second in (seconds if detail >= Detail.RECORDS else seconds[-1:])
+        ]
         with self.project.store._database.write(durable=False) as connection:  # noqa: SLF001
             connection.execute(sa.insert(snapshots), rows)
+
+    def _write(self, epoch: int, at: float, author: Author) -> dict[str, Any]:
+        """Write a snapshot; returns its row of the catalogue."""
+        self.project.objects.clock.at = at
+        manifest = self._copy(epoch, at, author)
+        pack, row = next(iter(manifest.packs)), self._row(epoch, at, author)
+        self.project.objects.put(f"{self.stream}/packs/{pack}", self.body)
+        self.project.objects.put(row["manifest_key"], manifest.encode())
+        return row
+
+    def _row(
+        self, epoch: int, at: float, author: Author, *, dropped: bool = False
+    ) -> dict[str, Any]:
+        name = SnapshotName(epoch, author.token, author.replica)
+        return {
+            "stream": self.stream,
+            "id": name.id,
+            "epoch": epoch,
+            "token": author.token,
+            "replica": author.replica,
+            "parent": None,
+            "manifest_key": self.project.vault(self.stream).manifest_key(name.id),
+            "files": self.row.files,
+            "total_bytes": self.row.total_bytes,
+            "new_bytes": self.row.new_bytes,
+            "requests": self.row.requests,
+            "seconds": self.row.seconds,
+            "state": SnapshotState.DROPPED if dropped else self.row.state,
+            "reason": "not kept by the retention" if dropped else "",
+            "created_at": at,
+            "history": self.row.history,
+        }
 
     def ship_last(self, epoch: int, author: Author) -> None:
         """Ship a checkpoint that is at this epoch, as a replica does; the stream goes on from it."""

@@ -13,6 +13,8 @@ RATE = 10
 KEYS = 1000
 PAYLOAD_BYTES = 64
 INPUT = "input"
+KEPT_FOR = "2d"
+"""Input is deleted once a day, as soon as no restore needs it; the names of files stay for twice as long."""
 COLUMNS = "offset bigint, key int, value double"
 
 
@@ -37,7 +39,8 @@ def _rate() -> dict[str, Any]:
 
 
 def _files(root: Path) -> dict[str, Any]:
-    return {"kind": "files", "path": str(root / INPUT), "format": "jsonl", "schema": COLUMNS}
+    files = {"kind": "files", "path": str(root / INPUT), "format": "jsonl", "schema": COLUMNS}
+    return {**files, "kept_for": KEPT_FOR}
 
 
 def input_name(number: int) -> str:

@@ -25,7 +25,7 @@ from holdfast.orchestration.jobs.base import (
     show_steps,
     tag_stream,
 )
-from holdfast.orchestration.jobs.dagster_history import prune_dagster
+from holdfast.orchestration.jobs.dagster_history import DagsterLimits, prune_dagster
 from holdfast.orchestration.parsing import ALL, parse_repair
 from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.playbooks.repair.repair import Repair
@@ -122,11 +122,19 @@ def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, in
     names = sorted(project.config.streams)
     for log in rotate_logs(project, streams=names):
         context.log.info("rotated %s", log)
-    before = project.clock.now() - project.config.deployment.retention.dagster
-    return {
+    now, retention = project.clock.now(), project.config.deployment.retention
+    limits = DagsterLimits(
+        runs=now - retention.dagster,
+        routine=now - min(retention.routine_runs, retention.dagster),
+        ticks=now - retention.skipped_ticks,
+    )
+    counts = {
         **prune_records(project, streams=names),
-        "dagster_runs": prune_dagster(context.instance, before=before),
+        "dagster_runs": prune_dagster(context.instance, limits),
     }
+    if pages := project.store.retention.release_space():
+        context.log.info("%s pages of the control store given back", pages)
+    return counts
 
 
 def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:

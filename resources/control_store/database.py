@@ -43,6 +43,9 @@ CONNECTIONS = 2
 TURN_SECONDS = 60.0
 """How long a thread waits for its turn: longer than any statement may take."""
 
+WAL_BYTES = 16 * 1024**2
+"""A write-ahead log that one large transaction has made longer is cut to this once it is empty."""
+
 _SYNCHRONOUS = "holdfast_synchronous"
 _POSTGRESQL_QUERY = {
     "connect_timeout": "5",
@@ -226,6 +229,7 @@ _to_json = partial(json.dumps, allow_nan=False, separators=(",", ":"))
 def _set_up_sqlite(connection: DBAPIConnection, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
     cursor.close()
 
 

@@ -26,14 +26,12 @@ from holdfast.resources.control_store.records import (
     ReplicaRow,
     RestoreRow,
     RowsByFile,
-    Sample,
     SnapshotRow,
     StreamRow,
     TierChange,
 )
-from holdfast.resources.control_store.sample_names import SampleName
 
-HEAD = "0005"
+HEAD = "0006"
 """The version of this schema: the newest script in `versions/`."""
 
 metadata = sa.MetaData()
@@ -46,7 +44,6 @@ _KINDS: dict[Any, sa.types.TypeEngine[Any]] = {
     JsonObject: sa.JSON(),
     Switches: SwitchesJson(),
     dict[int, RowsByFile]: JsonByEpoch(),
-    SampleName: sa.Text(),  # not checked when read: other versions have other names
 }
 _COUNTER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts only INTEGER keys
 
@@ -149,13 +146,23 @@ snapshots = _table(
     key=("stream", "id"),
 )
 
-samples = _table(
-    "samples",
-    Sample,
+sample_series = sa.Table(
+    "sample_series",
+    metadata,
     sa.Column("id", _COUNTER, primary_key=True),
-    sa.Index("samples_by_name", "stream", "name", "at", "id"),
-    sa.Index("samples_by_age", "at"),
-    key=(),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("stream", "name", "replica")),
+    sa.Index("one_series_per_name", "stream", "name", "replica", unique=True),
+)
+"""What `sample_values` measure. Names are long and values many: each name is stored once."""
+
+sample_values = sa.Table(
+    "sample_values",
+    metadata,
+    sa.Column("series", _COUNTER, sa.ForeignKey("sample_series.id"), primary_key=True),
+    sa.Column("at", sa.Double, primary_key=True),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("epoch", sa.BigInteger),
+    sqlite_with_rowid=False,  # the key is the table: no second copy of it in an index
 )
 
 incidents = _table(

@@ -7,6 +7,7 @@ before doing anything.
 """
 
 import fcntl
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -19,9 +20,13 @@ from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.database import Database, translate_errors
 from holdfast.resources.control_store.schema import HEAD, metadata
 
+log = logging.getLogger(__name__)
+
 LOCK_SECONDS = 30.0
 VERSIONS = Path(__file__).parent / "versions"
 _ADVISORY_KEY = 0x484F_4C44  # "HOLD"
+_INCREMENTAL = 2
+_SHRINKABLE = f"PRAGMA auto_vacuum={_INCREMENTAL}"
 _VERSION = sa.Table(  # as Alembic keeps it
     "alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True)
 )
@@ -44,6 +49,8 @@ def upgrade_schema(database: Database, *, versions: Path = VERSIONS, head: str =
                     _create(connection, head)
                 elif version != head:
                     _upgrade(connection, versions, version, head, store=str(database))
+            if database.is_sqlite:
+                _let_file_shrink(database)
 
 
 def _version(connection: sa.Connection) -> str | None:
@@ -79,10 +86,29 @@ def _upgrade(
 
 
 def _prepare(database: Database) -> None:
-    """Switch a SQLite file to WAL, which stays with the file; only safe under the lock."""
+    """Switch a SQLite file to WAL, which stays with the file; only safe under the lock.
+
+    In a new file this also lets retention give free pages back.
+    """
     if database.is_sqlite:
         with database.engine.connect() as connection:
+            connection.exec_driver_sql(_SHRINKABLE)
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+
+
+def _let_file_shrink(database: Database) -> None:
+    """Write the file of an older version again, without the pages that the upgrade freed; they could not go otherwise.
+
+    This needs as much disk space again and no other writer. If it fails, the file only stays as large as it is.
+    """
+    with database.engine.connect() as connection:
+        if connection.exec_driver_sql("PRAGMA auto_vacuum").scalar() == _INCREMENTAL:
+            return
+        try:
+            connection.exec_driver_sql(_SHRINKABLE)
+            connection.exec_driver_sql("VACUUM")
+        except sa.exc.DBAPIError as error:
+            log.warning("%s keeps its size after the upgrade: %s", database, error.orig)
 
 
 def _lock_postgresql(connection: sa.Connection) -> None:

@@ -18,11 +18,13 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.schema import (
     epochs,
     replicas,
-    samples,
+    sample_series,
+    sample_values,
     snapshots,
     streams,
     tier_changes,
 )
+from holdfast.resources.control_store.tables.samples import SAMPLE_FIELDS
 from holdfast.resources.control_store.tables.snapshots import IS_SUPERSEDED
 
 EPOCHS = 40
@@ -142,32 +144,36 @@ def _shipments() -> sa.Select[tuple[object, ...]]:
     )
 
 
+def _of_series(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    return sa.and_(sample_values.c.series == sample_series.c.id, *conditions)
+
+
+def _series_of(stream: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return sa.and_(sample_series.c.stream == stream, sample_series.c.name.in_(_NAMES))
+
+
 def _series() -> sa.Select[tuple[object, ...]]:
-    fields = (column for column in samples.c if column.name != "id")
-    theirs = sa.and_(samples.c.stream == _STREAM, samples.c.name.in_(_NAMES))
+    named = streams.outerjoin(sample_series, _series_of(_STREAM))
     return _chosen(
-        sa.select(*fields)
-        .select_from(streams.outerjoin(samples, theirs))
-        .order_by(samples.c.stream, samples.c.at, samples.c.id)
+        sa.select(*SAMPLE_FIELDS)
+        .select_from(named.outerjoin(sample_values, _of_series()))
+        .order_by(sample_series.c.stream, sample_values.c.at, sample_values.c.series)
     )
 
 
 def _levels() -> sa.Select[tuple[object, ...]]:
-    recent = sa.and_(
-        samples.c.stream == _STREAM,
-        samples.c.name.in_(_NAMES),
-        samples.c.at >= sa.bindparam("since_at"),
-        samples.c.at < sa.bindparam("until_at"),
-    )
+    at = sample_values.c.at
+    recent = _of_series(at >= sa.bindparam("since_at"), at < sa.bindparam("until_at"))
+    named = streams.outerjoin(sample_series, _series_of(_STREAM))
     return _chosen(
-        sa.select(samples.c.stream, samples.c.name, *_level())
-        .select_from(streams.outerjoin(samples, recent))
-        .group_by(samples.c.stream, samples.c.name)
+        sa.select(sample_series.c.stream, sample_series.c.name, *_level())
+        .select_from(named.outerjoin(sample_values, recent))
+        .group_by(sample_series.c.stream, sample_series.c.name)
     )
 
 
 def _level() -> tuple[sa.ColumnElement[Any], ...]:
-    value = samples.c.value
+    value = sample_values.c.value
     return sa.func.avg(value).label("mean"), sa.func.max(value).label("most")
 
 
@@ -190,15 +196,12 @@ def _levels_of_tiers() -> sa.Select[tuple[object, ...]]:
         .group_by(spans.c.stream, spans.c.tier_to)
         .cte("ends")
     )
-    within = sa.and_(
-        samples.c.stream == ends.c.stream,
-        samples.c.name.in_(_NAMES),
-        samples.c.at.between(ends.c.left_at - STEADY_SECONDS, ends.c.left_at),
-    )
+    within = sample_values.c.at.between(ends.c.left_at - STEADY_SECONDS, ends.c.left_at)
+    named = ends.outerjoin(sample_series, _series_of(ends.c.stream))
     return (
-        sa.select(samples.c.stream, ends.c.tier_to, samples.c.name, *_level())
-        .select_from(ends.outerjoin(samples, within))
-        .group_by(samples.c.stream, ends.c.tier_to, samples.c.name)
+        sa.select(sample_series.c.stream, ends.c.tier_to, sample_series.c.name, *_level())
+        .select_from(named.outerjoin(sample_values, _of_series(within)))
+        .group_by(sample_series.c.stream, ends.c.tier_to, sample_series.c.name)
     )
 
 
@@ -251,7 +254,7 @@ class RecentActivity:
     def series(self, names: Sequence[SampleName], stream: str | None) -> dict[str, list[Sample]]:
         """All samples of these names, oldest first: for what is measured once in a while."""
         rows = self._rows(_SERIES, only=stream, names=[str(name) for name in names])
-        return _by_stream([Sample(**row) for row in rows])
+        return _by_stream([Sample(**row) for row in rows if row["at"] is not None])
 
     def levels(
         self,
@@ -264,7 +267,7 @@ class RecentActivity:
         """The samples of these names between two moments, by stream and name."""
         values = {"only": stream, "since_at": since_at, "until_at": until_at}
         levels: dict[str, dict[SampleName, Level]] = {}
-        for row in self._rows(_LEVELS, names=[str(name) for name in names], **values):
+        for row in self._level_rows(_LEVELS, names, **values):
             levels.setdefault(row["stream"], {})[row["name"]] = _as_level(row)
         return levels
 
@@ -273,7 +276,7 @@ class RecentActivity:
     ) -> dict[str, dict[Tier, dict[SampleName, Level]]]:
         """The samples of these names in each tier that a stream has settled in, by stream and tier."""
         levels: dict[str, dict[Tier, dict[SampleName, Level]]] = {}
-        for row in self._rows(_LEVELS_OF_TIERS, only=stream, names=[str(name) for name in names]):
+        for row in self._level_rows(_LEVELS_OF_TIERS, names, only=stream):
             of_tier = levels.setdefault(row["stream"], {}).setdefault(row["tier_to"], {})
             of_tier[row["name"]] = _as_level(row)
         return levels
@@ -286,6 +289,13 @@ class RecentActivity:
     def live_per_host(self) -> dict[str, int]:
         """How many live replicas share each host."""
         return {row["host"]: int(row["live"]) for row in self._database.fetch(_LIVE_PER_HOST)}
+
+    def _level_rows(
+        self, query: sa.Select[Any], names: Sequence[SampleName], **values: Any
+    ) -> Iterator[sa.RowMapping]:
+        """The rows of series that have samples in the period."""
+        rows = self._rows(query, names=[str(name) for name in names], **values)
+        return (row for row in rows if row["mean"] is not None)
 
     def _rows(self, query: sa.Select[Any], **values: Any) -> Iterator[sa.RowMapping]:
         """The rows that are not empty."""

@@ -35,6 +35,8 @@ from holdfast.resources.control_store.schema import (
 from holdfast.resources.control_store.tables.streams import lock_stream
 
 PORTION = 1_000
+FREE_PAGES = 2_000
+"""So many free pages of a SQLite file (8 MB) stay in it: the next hour fills them again."""
 _BEFORE = sa.bindparam("before", type_=sa.Double)
 _STREAM = sa.bindparam("of_stream", type_=sa.Text)
 _UNTIL = sa.bindparam("until", type_=sa.BigInteger)
@@ -270,6 +272,24 @@ class Retention:
                 pruned += connection.execute(_FORGET_SUPERSEDED, {**values, **until}).rowcount
         return pruned
 
+    def release_space(self) -> int:
+        """Give free pages of a SQLite file back to the file system, in portions; returns how many."""
+        released = 0
+        while self._database.is_sqlite:
+            with self._database.write(durable=False) as connection:
+                free = _count_free(connection)
+                if free <= FREE_PAGES:
+                    break
+                pages = min(free - FREE_PAGES, PORTION)
+                _free_pages(connection, pages)
+                portion = free - _count_free(connection)
+            released += portion
+            if (
+                portion == 0
+            ):  # a file that an older version made and that could not be written again
+                break
+        return released
+
     def _in_portions(self, delete: sa.Delete, values: dict[str, Any]) -> int:
         pruned = 0
         while True:
@@ -278,3 +298,14 @@ class Retention:
             pruned += portion
             if portion < PORTION:
                 return pruned
+
+
+def _count_free(connection: sa.Connection) -> int:
+    return int(connection.exec_driver_sql("PRAGMA freelist_count").scalar_one())
+
+
+def _free_pages(connection: sa.Connection, pages: int) -> None:
+    cursor = connection.connection.cursor()
+    cursor.execute(f"PRAGMA incremental_vacuum({pages})")
+    cursor.fetchall()  # each page is a row without columns, which SQLAlchemy takes for no result
+    cursor.close()

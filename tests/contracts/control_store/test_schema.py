@@ -1,7 +1,7 @@
 """A new store is made from the schema; an older one is upgraded by scripts; a newer one is refused."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,8 @@ from alembic.script import ScriptDirectory
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database
+from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.schema import HEAD, metadata
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.upgrade import VERSIONS, upgrade_schema
@@ -107,12 +109,28 @@ def go_back_to_first_schema(database: Database) -> None:
             "DROP TABLE epoch_floors",
             "DROP TABLE identity",
             "DROP TABLE outputs",
+            "DROP TABLE sample_values",
+            "DROP TABLE sample_series",
             "ALTER TABLE replicas DROP COLUMN boot",
             "DROP INDEX snapshots_by_state",
             "ALTER TABLE restores DROP COLUMN closed_at",
             "UPDATE alembic_version SET version_num = '0001'",
         ):
             connection.execute(sa.text(statement))
+        FIRST_SAMPLES.create(connection)
+
+
+FIRST_SAMPLES = sa.Table(
+    "samples",
+    sa.MetaData(),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("stream", "replica", "name")),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("epoch", sa.BigInteger),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    sa.Index("samples_by_name", "stream", "name", "at", "id"),
+    sa.Index("samples_by_age", "at"),
+)
 
 
 def test_a_restore_of_the_first_schema_counts_as_closed(url: str, database: Database) -> None:
@@ -182,6 +200,38 @@ def test_a_store_of_the_first_schema_gets_the_index_of_its_files(
     assert {(file.name, file.epoch, file.size, file.changed_ns) for file in files} == {
         ("a", 0, 1, 2), ("b", 0, 1, 2), ("c", 2, 1, 2)
     }  # fmt: skip
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_a_store_of_the_first_schema_keeps_its_samples(url: str, database: Database) -> None:
+    samples = [
+        Sample(stream=stream, replica=replica, name=name, value=float(n), at=at, epoch=epoch)
+        for n, (stream, replica, name, at, epoch) in enumerate(
+            [
+                ("words", "r1", SampleName.LAG_ROWS, 1.5, 1),
+                ("words", "r1", SampleName.LAG_ROWS, 2.5, None),
+                ("words", "r2", SampleName.LAG_ROWS, 2.0, 2),
+                ("words", "", SampleName.TABLE_FILES, 2.0, None),
+                ("others", "r3", SampleName.LAG_ROWS, 2.0, 7),
+            ]
+        )
+    ]
+    ControlStore.open(url).close()
+    go_back_to_first_schema(database)
+    with database.write() as connection:
+        replaced = {**asdict(samples[0]), "value": 99.0}
+        for row in (replaced, *map(asdict, samples)):
+            connection.execute(sa.insert(FIRST_SAMPLES), row)
+    with ControlStore.open(url) as store:
+        words, others = samples[:3], samples[4:]
+        kept = store.samples.series("words", SampleName.LAG_ROWS)
+        assert kept == sorted(words, key=lambda sample: sample.at)
+        assert store.samples.series("words", SampleName.TABLE_FILES) == samples[3:4]
+        assert store.samples.series("others", SampleName.LAG_ROWS) == others
+        store.samples.write([replace(others[0], at=3.0)])
+        assert len(store.samples.series("others", SampleName.LAG_ROWS)) == 2
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from benchmarks.ageing.control_store import Author, ControlStoreAgeing, move_rows
+from benchmarks.ageing.control_store import Author, ControlStoreAgeing, Detail, move_rows
+from benchmarks.ageing.hours import ALL_HOURS, RECORDS_HOURS, choose_detail
 from benchmarks.ageing.output_table import TableAgeing, move_table
-from benchmarks.ageing.snapshots import SnapshotAgeing, renumbered
+from benchmarks.ageing.snapshots import EVERY_SECONDS, SnapshotAgeing, renumbered
 from benchmarks.ageing.workload import INPUT, RATE
 from benchmarks.ageing.world import SimulatedProject
 from holdfast.observation.tables import table_epochs
 from holdfast.orchestration.inputs import read_inputs
+from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.project import open_project
 from tests.builders.lived_stream import EPOCHS, live, write_project
 
@@ -33,12 +35,12 @@ def only_stream(project: SimulatedProject) -> str:
     return next(iter(project.config.streams))
 
 
-def age_control_store(project: SimulatedProject) -> ControlStoreAgeing:
+def age_control_store(project: SimulatedProject, detail: Detail = Detail.ALL) -> ControlStoreAgeing:
     stream = only_stream(project)
     is_files = project.config.stream(stream).source.kind == "files"
     folder = project.config.root / INPUT if is_files else None
     ageing = ControlStoreAgeing.of(project, stream, input_folder=folder)
-    ageing.write_hour(EPOCHS, SECONDS, AT, AUTHOR)
+    ageing.write_hour(EPOCHS, SECONDS, AT, AUTHOR, detail)
     return ageing
 
 
@@ -85,6 +87,53 @@ def test_the_table_has_each_epoch_once(project: SimulatedProject) -> None:
     assert counts == dict.fromkeys(range(EPOCHS + SECONDS), 1)
     assert table.to_pyarrow_table().num_rows == (EPOCHS + SECONDS) * RATE
     assert table.transaction_version(f"holdfast/{stream}") == EPOCHS + SECONDS - 1
+
+
+def test_an_hour_that_was_compacted_long_ago_is_one_file_with_each_epoch_once(
+    project: SimulatedProject,
+) -> None:
+    stream = only_stream(project)
+    ageing, root = age_control_store(project), Path(project.config.table_path(stream))
+    table_ageing, half = TableAgeing.of(root), SECONDS // 2
+    table_ageing.write_merged_hour(EPOCHS, half, AT, AUTHOR, ageing.entry.digest)
+    table_ageing.write_hour(EPOCHS + half, half, AT + half, AUTHOR)
+    table = DeltaTable(str(root))
+    epochs = table_epochs(table, stream)
+    assert all(epochs.holds(epoch) for epoch in range(EPOCHS + SECONDS))
+    assert epochs.twice == ()
+    assert table.to_pyarrow_table().num_rows == (EPOCHS + SECONDS) * RATE
+    assert table.transaction_version(f"holdfast/{stream}") == EPOCHS + SECONDS - 1
+
+
+def test_of_an_old_hour_only_what_is_kept_for_a_week_is_written(project: SimulatedProject) -> None:
+    stream, store = only_stream(project), project.store
+    folder = project.config.root / INPUT
+    folder.mkdir(exist_ok=True)
+    had = len(list(folder.iterdir()))
+    ageing = age_control_store(project, Detail.MERGED)
+    assert len(list(folder.iterdir())) == had
+    assert store.ledger.audit(stream).holes == []
+    times = [sample.at for sample in store.samples.latest(stream).values()]
+    ageing.write_hour(EPOCHS + SECONDS, SECONDS, AT + SECONDS, AUTHOR, Detail.RECORDS)
+    assert max(sample.at for sample in store.samples.latest(stream).values()) > max(times)
+
+
+def test_of_the_snapshots_of_an_old_hour_the_last_is_there_and_the_catalogue_knows_all(
+    project: SimulatedProject, tmp_path: Path
+) -> None:
+    stream = only_stream(project)
+    ageing = SnapshotAgeing.of(project, stream, tmp_path / "scratch")
+    before = len(project.vault(stream).list())
+    ageing.write_hour(EPOCHS, SECONDS, AT, AUTHOR, Detail.RECORDS)
+    assert len(project.vault(stream).list()) == before + 1
+    states = [row.state for row in project.store.snapshots.of(stream, available_only=False)]
+    assert states.count(SnapshotState.DROPPED) == SECONDS // EVERY_SECONDS - 1
+
+
+def test_the_last_hours_are_written_in_full() -> None:
+    assert choose_detail(0) is choose_detail(ALL_HOURS - 1) is Detail.ALL
+    assert choose_detail(ALL_HOURS) is choose_detail(RECORDS_HOURS - 1) is Detail.RECORDS
+    assert choose_detail(RECORDS_HOURS) is Detail.MERGED
 
 
 def test_copied_snapshots_can_be_verified_and_the_last_restored(

@@ -149,6 +149,14 @@ def test_a_takeover_tells_its_detection_and_the_whole() -> None:
     assert steps.recoveries() == (Recovery(seconds=4.0, detect_seconds=0.2, at=10.0),)
 
 
+def test_a_takeover_and_its_detection_may_have_been_written_in_the_same_millisecond() -> None:
+    steps = history(
+        sample(SampleName.RECOVERY_SECONDS, 4.0, by="r2", at=10.0),
+        sample(SampleName.DETECT_SECONDS, 0.2, by="r2", at=10.0),
+    )
+    assert steps.recoveries() == (Recovery(seconds=4.0, detect_seconds=0.2, at=10.0),)
+
+
 def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> None:
     primaries = (lost("r1", 0.0, 100.0, 104.0), primary("r2", 106.0))
     steps = history(

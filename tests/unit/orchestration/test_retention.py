@@ -5,10 +5,13 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import TickData, TickStatus
+from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from holdfast.ft_policies.snapshots import RetentionVerdict, SnapshotFacts
 from holdfast.observation.growth import epoch_facts
-from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG, prune_dagster
+from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG, DagsterLimits, prune_dagster
 from holdfast.orchestration.retention import (
     prune_epochs,
     prune_records,
@@ -81,6 +84,10 @@ def test_a_log_that_has_grown_too_long_is_moved_away_under_its_writer(
     assert rotate_logs(project, streams=[CLICKS]) == []
 
 
+def limits(*, runs: float = 1.0, routine: float = 1.0, ticks: float = 1.0) -> DagsterLimits:
+    return DagsterLimits(runs=runs, routine=routine, ticks=ticks)
+
+
 def test_finished_runs_of_dagster_are_deleted_but_not_those_of_partitions() -> None:
     @dg.job
     def nothing() -> None:
@@ -91,8 +98,8 @@ def test_finished_runs_of_dagster_are_deleted_but_not_those_of_partitions() -> N
         tags = {PARTITION_TAG: "2026-01-01"}
         daily = nothing.execute_in_process(instance=instance, tags=tags).run_id
         waiting = instance.create_run_for_job(nothing).run_id
-        assert prune_dagster(instance, before=1.0) == 0
-        assert prune_dagster(instance, before=LATER) == len(plain)
+        assert prune_dagster(instance, limits(runs=1.0)) == 0
+        assert prune_dagster(instance, limits(runs=LATER)) == len(plain)
         assert {run.run_id for run in instance.get_runs()} == {daily, waiting}
 
 
@@ -121,11 +128,69 @@ def test_what_dagster_leaves_of_old_runs_and_events_goes_but_the_newest_events(
             instance.report_runless_asset_event(
                 dg.AssetCheckEvaluation(asset_key=dg.AssetKey("one"), check_name="c", passed=True)
             )
-        prune_dagster(instance, before=1.0)
+        prune_dagster(instance, limits(runs=1.0))
         assert len(events(instance)) == 3
-        prune_dagster(instance, before=LATER)
+        prune_dagster(instance, limits(runs=LATER))
         assert events(instance) == [2]
         assert list(tmp_path.rglob(f"*{run}*")) == []
         check = dg.AssetCheckKey(dg.AssetKey("one"), "c")
         history = instance.event_log_storage.get_asset_check_execution_history(check, limit=10)
         assert len(history) == 1
+
+
+@dg.job
+def upkeep() -> None:
+    pass
+
+
+@dg.job
+def broken() -> None:
+    dg.OpDefinition(lambda: 1 / 0, name="divide", ins={}, outs={})()
+
+
+def test_runs_of_schedules_that_succeeded_go_first_but_the_newest_of_each_job() -> None:
+    scheduled = {SCHEDULE_NAME_TAG: "hourly"}
+    with dg.DagsterInstance.ephemeral() as instance:
+        asked = upkeep.execute_in_process(instance=instance).run_id
+        day = {**scheduled, PARTITION_TAG: "2026-01-01"}
+        partition = upkeep.execute_in_process(instance=instance, tags=day).run_id
+        failed = broken.execute_in_process(
+            instance=instance, tags=scheduled, raise_on_error=False
+        ).run_id
+        routine = [
+            upkeep.execute_in_process(instance=instance, tags=scheduled).run_id for _ in range(3)
+        ]
+        assert prune_dagster(instance, limits(routine=LATER)) == len(routine) - 1
+        kept_runs = {run.run_id for run in instance.get_runs()}
+        assert kept_runs == {asked, partition, failed, routine[-1]}
+
+
+def test_a_day_of_a_report_stays_materialized_when_the_events_of_its_run_go(tmp_path: Path) -> None:
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["monday", "tuesday"]))
+    def report() -> None:
+        pass
+
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        run = dg.materialize([report], instance=instance, partition_key="monday").run_id
+        assert list(tmp_path.rglob(f"{run}.db"))
+        assert prune_dagster(instance, limits(runs=LATER)) == 0
+        assert list(tmp_path.rglob(f"{run}.db")) == []
+        assert instance.get_materialized_partitions(report.key) == {"monday"}
+        assert [row.run_id for row in instance.get_runs()] == [run]
+
+
+def test_skipped_ticks_go_early_and_their_space_with_them(tmp_path: Path) -> None:
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        for number in range(40):
+            status = TickStatus.SUCCESS if number == 7 else TickStatus.SKIPPED
+            tick = TickData(
+                "origin", "sensor", InstigatorType.SENSOR, status, 1000.0 + number,
+                selector_id="selector", run_ids=[], cursor="x" * 700_000,
+            )  # fmt: skip
+            instance.create_tick(tick)
+        file = next(tmp_path.rglob("schedules.db"))
+        full = file.stat().st_size
+        prune_dagster(instance, limits(ticks=1030.0))
+        times = sorted(tick.timestamp for tick in instance.get_ticks("origin", "selector"))
+        assert times == [1007.0, *(1000.0 + number for number in range(30, 40))]
+        assert file.stat().st_size < full / 2

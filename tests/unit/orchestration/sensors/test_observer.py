@@ -17,7 +17,7 @@ from holdfast.resources.control_store.records import (
     Sample,
 )
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.schema import samples as samples_table
+from holdfast.resources.control_store.schema import sample_values
 from tests.builders.control_rows import a_snapshot
 from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream, commit_epochs
 from tests.fakes.followers import PATIENT
@@ -115,7 +115,7 @@ def test_the_source_of_a_stream_without_a_driver_is_read_once_a_minute(
         samples = project.store.samples
         assert len(samples.series(CLICKS, SampleName.LAG_SECONDS)) == 1
         a_minute_ago = project.store.now() - FRESH_SECONDS
-        project.store._database.execute(samples_table.update().values(at=a_minute_ago))
+        project.store._database.execute(sample_values.update().values(at=a_minute_ago))
         tick(projects, cursor)
         assert len(samples.series(CLICKS, SampleName.LAG_SECONDS)) == 2
 
