@@ -60,17 +60,17 @@ class Terminal:
         return ProjectConfig.load(self.root())
 
     @contextmanager
-    def open_project(self, *, current: Sequence[str] | None = ()) -> "Iterator[Project]":
+    def open_project(self, *, current: Sequence[str] = ()) -> "Iterator[Project]":
         """Open the project with its control store; mistakes in files of streams are shown.
 
-        `current` are the streams whose current declaration the command takes, `None` all of them: a mistake in
-        their files is an error. Other streams with a mistake have the declaration they were last started with.
+        `current` are the streams whose current declaration the command takes: a mistake in their files is an
+        error. Other streams with a mistake have the declaration they were last started with.
         """
         from holdfast.configs.loading import InvalidConfig
         from holdfast.resources.project import open_project
 
-        with open_project(self.root(), tolerant=current is not None) as project:
-            if project.config.broken.intersection(current or ()):
+        with open_project(self.root(), tolerant=True) as project:
+            if project.config.broken.intersection(current):
                 raise InvalidConfig(project.config.problems)
             for problem in project.config.problems:
                 self.err.print(f"{FAILED} {escape(str(problem))}", soft_wrap=True)

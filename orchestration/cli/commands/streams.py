@@ -44,7 +44,7 @@ def start(
     from holdfast.orchestration.playbooks.recover import Start
 
     term = terminal(ctx)
-    with term.open_project(current=None) as project:
+    with term.open_project(current=streams) as project:
         PlaybookCommand(
             term=term,
             project=project,
