@@ -35,6 +35,7 @@ COMMAND_SECONDS = 420.0
 AHEAD = (60.0, 600.0, 3600.0)
 BACK = (-3.0, -30.0, -3600.0)
 LEADER = "services.supervisor"
+MOST_EPOCHS_BACK = 20
 DOCUMENTED = {"doctor": (0, 1, 3, 4)}
 Value = TypeVar("Value")
 
@@ -265,6 +266,38 @@ class Injector:
     def _drill(self, injection: Injection, stream: SoakStream) -> str:
         fault = _choose(("kill", "pause", "cut_off"), injection)
         return self._command("drill", stream.name, "--fault", fault, "--seconds", "10", "--yes")
+
+    def _compact(self, _: Injection, stream: SoakStream) -> str:
+        return self._command("compact", stream.name)
+
+    def _restore(self, injection: Injection, stream: SoakStream) -> str:
+        outcome = self._command(*self._restore_words(injection, stream))
+        self._finish_restore(stream)
+        return outcome
+
+    def _killed_restore(self, injection: Injection, stream: SoakStream) -> str:
+        words = self._restore_words(injection, stream)
+        with self._start(*words) as process:
+            self._wait(injection)
+            process.kill()
+        self._finish_restore(stream)
+        return f"{' '.join(words)} after {injection.seconds:.0f} s"
+
+    @staticmethod
+    def _restore_words(injection: Injection, stream: SoakStream) -> tuple[str, ...]:
+        back = 1 + int(injection.draw * MOST_EPOCHS_BACK)
+        epoch = max(0, read_patiently(stream.epoch) - back)
+        return "restore", stream.name, "--epoch", str(epoch), "--yes"
+
+    def _finish_restore(self, stream: SoakStream) -> None:
+        """What the operator is told to do with a restore that was cut short: run the command again."""
+        restores = self._soak.project.store.restores
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (restore := read_patiently(lambda: restores.newest(stream.name))) is not None:
+            if restore.finished:
+                return
+            assert time.monotonic() < deadline, f"{stream.name}: unfinished: {restore}"
+            self._command("restore", stream.name, "--yes")
 
     def _killed_command(self, injection: Injection, stream: SoakStream) -> str:
         tier = _choose(tuple(Tier), injection)
