@@ -17,8 +17,8 @@ from benchmarks.ageing.control_store import Author, Detail
 from benchmarks.ageing.world import SimulatedProject
 from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
 from holdfast.resources.control_store.schema import snapshots
-from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.vault.manifest import Manifest, PackedFile, SnapshotName
+from holdfast.resources.vault.records import build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 
 EVERY_SECONDS = 10

@@ -5,10 +5,9 @@ from typing import Any
 
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import SnapshotState
-from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest
-from holdfast.resources.vault.records import Pruned
+from holdfast.resources.vault.records import Pruned, build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.ft_policies.snapshots import RetentionVerdict
+from holdfast.resources.control_store.records import SnapshotRow
 from holdfast.resources.vault.manifest import Manifest, NamedSnapshot
 
 
@@ -63,3 +64,31 @@ class Pruned:
     packs_deleted: list[str]
     bytes_freed: int
     note: str = ""
+
+
+def build_snapshot_row(
+    stream: str,
+    manifest: Manifest,
+    manifest_key: str,
+    *,
+    new_bytes: int = 0,
+    requests: int = 0,
+    seconds: float = 0.0,
+) -> SnapshotRow:
+    """The catalogue's row of a snapshot; the manifest does not have the cost of shipping it."""
+    return SnapshotRow(
+        stream=stream,
+        id=manifest.id,
+        epoch=manifest.epoch,
+        token=manifest.token,
+        replica=manifest.replica,
+        parent=manifest.parent,
+        manifest_key=manifest_key,
+        files=len(manifest.files),
+        total_bytes=manifest.state_bytes,
+        new_bytes=new_bytes,
+        requests=requests,
+        seconds=seconds,
+        created_at=manifest.created_at,
+        history=manifest.history,
+    )

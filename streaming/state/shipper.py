@@ -16,11 +16,10 @@ from holdfast.ft_policies.snapshots import CheckpointPolicy, Ship
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Intervals, SnapshotState
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.vault.checkpoint_files import cut
 from holdfast.resources.vault.intents import LostPacksError
 from holdfast.resources.vault.manifest import Manifest
-from holdfast.resources.vault.records import Shipped
+from holdfast.resources.vault.records import Shipped, build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.background import RetryingThread
 from holdfast.streaming.lease import WriteToken

@@ -40,8 +40,8 @@ from holdfast.resources.control_store.records import (
     LedgerEntry,
     SnapshotState,
 )
-from holdfast.resources.control_store.tables.snapshots import build_snapshot_row
 from holdfast.resources.vault.manifest import UnusableSnapshotError
+from holdfast.resources.vault.records import build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 
 log = logging.getLogger(__name__)

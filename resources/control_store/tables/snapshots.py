@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
 from holdfast.resources.control_store.schema import migrations, replicas, restores, snapshots
-from holdfast.resources.vault.manifest import Manifest
 
 _KEY = (snapshots.c.stream, snapshots.c.id)
 _IS_IT = sa.and_(
@@ -63,34 +62,6 @@ _PROVEN = (
 _AT_ONCE = 1_000
 _DROPPED = SnapshotState.DROPPED
 _RECORDED_LATER = ("verified_at", "proven_at", "proven_seconds")
-
-
-def build_snapshot_row(
-    stream: str,
-    manifest: Manifest,
-    manifest_key: str,
-    *,
-    new_bytes: int = 0,
-    requests: int = 0,
-    seconds: float = 0.0,
-) -> SnapshotRow:
-    """The catalogue's row of a snapshot; the manifest does not have the cost of shipping it."""
-    return SnapshotRow(
-        stream=stream,
-        id=manifest.id,
-        epoch=manifest.epoch,
-        token=manifest.token,
-        replica=manifest.replica,
-        parent=manifest.parent,
-        manifest_key=manifest_key,
-        files=len(manifest.files),
-        total_bytes=manifest.state_bytes,
-        new_bytes=new_bytes,
-        requests=requests,
-        seconds=seconds,
-        created_at=manifest.created_at,
-        history=manifest.history,
-    )
 
 
 class Snapshots:
