@@ -18,6 +18,7 @@ from holdfast.ft_policies.playbooks.compact import (
     files_to_merge,
     find_due,
 )
+from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.observation.growth import measure_table
 from holdfast.orchestration.playbooks import compact as playbook_module
 from holdfast.orchestration.playbooks.compact import Compact, compact
@@ -25,7 +26,6 @@ from holdfast.orchestration.retention import sample_growth
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.streaming.sinks import compaction
-from holdfast.streaming.sinks.lineage import EpochRange
 from holdfast.streaming.sinks.table_files import live_files
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
@@ -90,7 +90,7 @@ def test_old_epochs_are_merged_and_newer_ones_are_not(project: SimulatedProject)
 def test_a_run_that_dies_before_or_after_any_step_is_finished_by_the_next(
     project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Compact, "_window_hours", lambda _: 0)  # all merged files have expired
+    monkeypatch.setattr(Compact, "_hours_readable", lambda _: 0)  # all merged files have expired
     first, died = 0, []
     for step in STEPS:
         for place in ("before", "after"):
