@@ -45,7 +45,7 @@ class EpochIndex:
         return self.folded_rows + sum(rows for _, rows in self.counts)
 
     def is_known(self, epoch: int) -> bool:
-        """Whether the rows up to this epoch can be told from those after it."""
+        """Whether the rows up to this epoch can be separated from those after it."""
         return epoch >= self.folded
 
     def through(self, epoch: int) -> "EpochIndex":

@@ -36,7 +36,7 @@ class TableEpochs:
     The history reaches back to epoch `first`, `None` if it has no epoch; that of a fork has the epochs before its own in
     one commit. The names of the files say which epochs they
     have: `rows` are those of epochs with files of their own, `merged` those of ranges, `twice` are epochs in several.
-    Rows of older epochs that another program has written again are in files of `others`, and cannot be told apart.
+    Rows of older epochs that another program has written again are in files of `others`, and cannot be attributed.
     """
 
     first: int | None

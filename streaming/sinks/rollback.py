@@ -162,6 +162,7 @@ class _OutputRollback:
             at=SYSTEM_CLOCK.now(),
             data_change=True,
         )
+        table.update_incremental()
         return table.version()
 
 
