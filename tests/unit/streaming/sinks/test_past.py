@@ -309,7 +309,7 @@ def test_a_rollback_that_dies_before_or_after_its_commit_is_finished_by_the_next
         rollback.roll_back(table.point(3))
     monkeypatch.setattr(rollback_module, "replace_files", replace)
     assert rollback.is_rolled_back(writer(NAME, 1)) is (place == "after")
-    rollback.roll_back(table.point(3))
+    assert rollback.roll_back(table.point(3)) == DeltaTable(table.path).version()
     table.undo(3)
     table.require_right()
 
