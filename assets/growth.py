@@ -47,7 +47,7 @@ def judge_table(declared: StreamDeclaration, growth: TableGrowth | None) -> dg.A
     problems = {
         f"{growth.files:,} files: run `holdfast compact {declared.name}`, and see whether the schedule `compaction` is on "
         "and why its last run failed": growth.files > MOST_FILES,
-        f"{growth.log_bytes / 1e9:.1f} GB of log: shorten retention.restore_window, or make epochs longer, and see "
+        f"{growth.log_bytes / 1e9:.1f} GB of log: shorten retention.table_versions, or make epochs longer, and see "
         "whether the schedules `compaction` and `retention` are on": growth.log_bytes
         > MOST_LOG_BYTES,
         f"a commit took {commit:.1f} s: look at the storage of the table; each recovery waits for one commit": commit

@@ -1,6 +1,7 @@
 """The output of a stream as an asset: every epoch once, and rows that meet the declared expectations."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 from deltalake import DeltaTable
@@ -12,17 +13,17 @@ from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.references import load
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.observation.tables import (
     AUDITED_EPOCHS,
     TableEpochs,
+    merged_rows,
     newest_rows,
     open_table,
     table_epochs,
 )
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import EpochRange, merged_epochs
-from holdfast.streaming.sinks.table_files import live_files
 
 VALIDATED_ROWS = 100_000
 SHOWN_PROBLEMS = 20
@@ -133,20 +134,41 @@ def _audit_table(project: Project, stream: str, last: int) -> tuple[str, list[st
         ] if missing else []
     # Twice as many commits as epochs: other programs may write to the table as well.
     in_table = table_epochs(table, stream, limit=2 * AUDITED_EPOCHS)
-    reach = last if in_table.first is None else max(first, in_table.first)
-    entries = [entry for entry in ledger if entry.epoch >= reach]
-    problems = [problem for entry in entries for problem in _compare(entry, in_table)]
+    shown = [entry for entry in ledger if in_table.shows(entry.epoch)]
+    older = ledger[: len(ledger) - len(shown)]
+    problems = [problem for entry in shown for problem in _compare(entry, in_table)]
+    problems += _compare_older(project, stream, table, in_table, older)
     problems += [f"epoch {epoch} is in the files of the table twice" for epoch in in_table.twice]
-    return f"{reach} to {last}", problems + _compare_merged(project, stream, table)
+    by_files = f", up to {older[-1].epoch} by the files of the table" if older else ""
+    return f"{first} to {last}{by_files}", problems + _compare_merged(project, stream, in_table)
 
 
-def _compare_merged(project: Project, stream: str, table: DeltaTable) -> list[str]:
+def _compare_older(
+    project: Project,
+    stream: str,
+    table: DeltaTable,
+    in_table: TableEpochs,
+    entries: Sequence[LedgerEntry],
+) -> Iterator[str]:
+    """Epochs whose commits are no longer in the log, and of which the files have another number of rows.
+
+    Of merged files that do not count the rows of each epoch only the sum is compared, with the others.
+    """
+    if not entries:
+        return
+    epochs = EpochRange(entries[0].epoch, entries[-1].epoch)
+    rows = merged_rows(project, stream, table, epochs) + Counter(in_table.rows)
+    for entry in entries:
+        count = rows[entry.epoch]
+        is_in_sum = not count and any(entry.epoch in merged for merged in in_table.merged)
+        is_elsewhere = in_table.others > 0 and count < entry.rows
+        if count != entry.rows and not (is_in_sum or is_elsewhere):
+            yield f"epoch {entry.epoch} ({entry.rows} rows in the ledger) has {count} rows in the table"
+
+
+def _compare_merged(project: Project, stream: str, in_table: TableEpochs) -> list[str]:
     """The merged ranges that have another number of rows than the ledger."""
-    rows: Counter[EpochRange] = Counter()
-    for file in live_files(table):
-        epochs = merged_epochs(file.path)
-        if epochs is not None:
-            rows[epochs] += file.rows
+    rows = in_table.merged
     entered = ((epochs, _entered_rows(project, stream, epochs)) for epochs in sorted(rows))
     return [
         f"epochs {epochs.first} to {epochs.last} have {rows[epochs]} rows in the table, {count} in the ledger"

@@ -18,11 +18,17 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.observation.tables import open_table
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import EpochRange, epoch_of, merged_epochs
+from holdfast.streaming.sinks.lineage import epoch_of, merged_epochs
 from holdfast.streaming.sinks.staging import digest_of, row_hash
-from holdfast.streaming.sinks.table_files import live_files, merged_ranges, read_digest
+from holdfast.streaming.sinks.table_files import (
+    TableFolder,
+    live_files,
+    merged_ranges,
+    read_footer,
+)
 
 SPARK_CONF = {
     "spark.master": "local[1]",
@@ -79,7 +85,7 @@ def _is_whole(
     """Whether a merged range has the rows that were merged; one whose digest is not known is only counted."""
     files = [file for file in live_files(table) if merged_epochs(file.path) == epochs]
     folder = path / "/".join(files[0].path.split("/")[:2])
-    expected = read_digest(LocalFileSystem(), str(path / files[0].path))
+    expected = read_footer(TableFolder(LocalFileSystem(), str(path)), files[0].path).digest
     rows, digest = _digest(spark, folder, schema)
     return rows == sum(file.rows for file in files) and expected in ("", digest)
 

@@ -149,6 +149,7 @@ class Retention(Section):
     """How long each kind of record is kept; the hourly schedule `retention` deletes what is older."""
 
     restore_window: LongDuration = 86400.0
+    table_versions: LongDuration = 2 * 3600.0  # restores read the newest version only
     records: LongDuration = 30 * 86400.0
     dagster: LongDuration = 7 * 86400.0
     routine_runs: LongDuration = 86400.0

@@ -37,15 +37,15 @@ def drop_orphans(
     """Delete folders that were staged long ago and that no version of the table names; returns their files.
 
     After `ORPHAN_HOURS` no replica can still commit them. Folders of epochs from `young_from` on are known to be
-    younger, so that they are not looked into. Commits before the restore window are deleted, unless `keep_log`.
+    younger, so that they are not looked into. Commits before `retention.table_versions` are deleted, unless `keep_log`.
     """
     table = open_table_at(project, path)
     if table is None:
         return []
     connect = connector(project.config.deployment.object_store, project.config.home)
     with table_errors(path):
-        window = project.config.deployment.retention.restore_window
-        if not (dry_run or keep_log) and adopt_window(table, window):
+        seconds = project.config.deployment.retention.table_versions
+        if not (dry_run or keep_log) and adopt_window(table, seconds):
             table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
         limit = project.clock.now() - ORPHAN_HOURS * 3600

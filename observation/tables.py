@@ -1,19 +1,27 @@
-"""The Delta table of a stream, as audits read it: its history and its newest rows."""
+"""The Delta table of a stream, as audits read it: its history, its files and its newest rows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from holdfast.ft_policies.errors import TransientError
+from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.resources.object_store.resolve import connector, delta_options
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import EpochRange, epoch_commits
-from holdfast.streaming.sinks.table_files import epochs_twice, live_files, merged_ranges
+from holdfast.streaming.sinks.lineage import epoch_commits, merged_epochs, writer
+from holdfast.streaming.sinks.table_files import (
+    LiveFile,
+    TableFolder,
+    epochs_twice,
+    live_files,
+    read_footer,
+    rows_by_epoch,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,32 +31,32 @@ AUDITED_EPOCHS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEpochs:
-    """How often each epoch is in the table's history, and with which digest.
+    """How often each epoch is in the table's history, with which digest, and what its files say of the older ones.
 
-    A history that does not reach back to the table's creation does not show epochs before `first`; nor
-    does that of a fork, which has the epochs up to `copied_through` in one commit. The files show which epochs were
-    `merged`, also those whose commits are no longer in the history, and which are in them `twice`.
+    The history reaches back to epoch `first`, `None` if it has no epoch; that of a fork has the epochs before its own in
+    one commit. The names of the files say which epochs they
+    have: `rows` are those of epochs with files of their own, `merged` those of ranges, `twice` are epochs in several.
+    Rows of older epochs that another program has written again are in files of `others`, and cannot be attributed.
     """
 
+    first: int | None
     counts: Mapping[int, int]
     digests: Mapping[int, str]
-    whole: bool
-    copied_through: int = -1
-    merged: tuple[EpochRange, ...] = ()
+    rows: Mapping[int, int]
+    merged: Mapping[EpochRange, int]
     twice: tuple[int, ...] = ()
+    others: int = 0
+
+    def shows(self, epoch: int) -> bool:
+        """Whether the history has the commit of an epoch that is in the table."""
+        return self.first is not None and epoch >= self.first
 
     def holds(self, epoch: int) -> bool:
-        """Whether an epoch with rows is in the table."""
-        return (
-            epoch in self.counts
-            or epoch <= self.copied_through
-            or any(epoch in epochs for epochs in self.merged)
-        )
-
-    @property
-    def first(self) -> int | None:
-        """The oldest epoch that the history shows."""
-        return self.copied_through + 1 if self.whole else min(self.counts, default=None)
+        """Whether an epoch with rows is in the table, as far as that is known."""
+        if epoch in self.counts or epoch in self.rows:
+            return True
+        is_merged = any(epoch in epochs for epochs in self.merged)
+        return is_merged or (self.others > 0 and not self.shows(epoch))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +83,67 @@ def open_table_at(project: Project, path: str) -> DeltaTable | None:
         return None
 
 
-def table_epochs(table: DeltaTable, stream: str, *, limit: int | None = None) -> TableEpochs:
-    """The epochs of a stream among the newest commits, or among all, without those that a restore undid."""
+def has_unentered(project: Project, stream: str) -> bool:
+    """Whether the table has an epoch that the ledger has not: the next replica reads its commit, and enters it."""
+    table = open_table(project, stream)
+    if table is None:
+        return False
     with table_errors(table.table_uri):
-        history = table.history(limit)
-        files = live_files(table)
-    commits = list(epoch_commits(history, stream))
-    epochs = [commit for commit in commits if not commit.whole_past]
+        history = project.store.restores.current_history(stream)
+        newest = table.transaction_version(writer(stream, history))
+    last = project.store.ledger.last(stream)
+    return newest is not None and newest > (-1 if last is None else last.epoch)
+
+
+def table_epochs(table: DeltaTable, stream: str, *, limit: int | None = None) -> TableEpochs:
+    """The epochs of a stream in a table, by its newest commits or all, and by its files.
+
+    Commits that a restore undid do not count.
+    """
+    with table_errors(table.table_uri):
+        return epochs_of(table.history(limit), live_files(table), stream)
+
+
+def epochs_of(
+    history: Sequence[Mapping[str, Any]], files: Sequence[LiveFile], stream: str
+) -> TableEpochs:
+    """The epochs of a stream in a history as Delta lists it, and in the files of the newest version."""
+    in_force = list(epoch_commits(history, stream))
+    commits = [commit for commit in in_force if not commit.whole_past]
+    counts = Counter(commit.epoch for commit in commits)
+    copied_through = max((commit.epoch for commit in in_force if commit.whole_past), default=-1)
+    whole = any(line["version"] == 0 for line in history)
+    merged: Counter[EpochRange] = Counter()
+    for file in files:
+        epochs = merged_epochs(file.path)
+        if epochs is not None:
+            merged[epochs] += file.rows
     return TableEpochs(
-        counts=Counter(commit.epoch for commit in epochs),
-        digests={commit.epoch: commit.digest for commit in epochs},
-        whole=any(line["version"] == 0 for line in history),
-        copied_through=max((commit.epoch for commit in commits if commit.whole_past), default=-1),
-        merged=tuple(merged_ranges(files)),
+        first=copied_through + 1 if whole else min(counts, default=None),
+        counts=counts,
+        digests={commit.epoch: commit.digest for commit in commits},
+        rows=rows_by_epoch(files),
+        merged=merged,
         twice=tuple(epochs_twice(files)),
+        others=sum(file.epochs is None for file in files),
     )
+
+
+def merged_rows(
+    project: Project, stream: str, table: DeltaTable, epochs: EpochRange
+) -> Counter[int]:
+    """The rows of epochs in the merged files that have some of these epochs, as far as those files say it."""
+    path = project.config.table_path(stream)
+    connect = connector(project.config.deployment.object_store, project.config.home)
+    rows: Counter[int] = Counter()
+    with table_errors(path):
+        folder = TableFolder.open(path, connect)
+        for file in live_files(table):
+            within = merged_epochs(file.path)
+            if within is not None and within.overlaps(epochs):
+                index = read_footer(folder, file.path).index
+                rows.update(dict(() if index is None else index.counts))
+    return rows
 
 
 def newest_rows(table: DeltaTable, *, at_least: int) -> NewestRows:

@@ -40,8 +40,8 @@ class ReplicaSpec(BaseModel):
     folder: Path
     table: str
     dead_letters: str = ""
-    restore_window_seconds: float | None = None
-    """How far back the output table can be rolled; `None` leaves it to Delta."""
+    table_versions_seconds: float | None = None
+    """How long older versions of the tables can be read; `None` leaves it to Delta."""
     object_store: Annotated[ObjectStore, Field(discriminator="kind")]
 
     @property

@@ -52,8 +52,10 @@ class Detail(IntEnum):
     """Epochs, and the rows of the table in one file: the hour is older than all that goes by time."""
     RECORDS = 1
     """Also samples, the catalogue of snapshots, and what Dagster leaves, which are kept for a week."""
-    ALL = 2
-    """Also the files, commits, snapshots and input of each epoch, which are kept for a day."""
+    INPUT = 2
+    """Also snapshots and input of each epoch, which are kept for a day."""
+    ALL = 3
+    """Also the files and commits of each epoch, which are kept for two hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class ControlStoreAgeing:
         decided = [
             self._epoch(n, begin_at + n - first, author) for n in range(first, first + count)
         ]
-        if self.input_folder is not None and detail is Detail.ALL:
+        if self.input_folder is not None and detail >= Detail.INPUT:
             self._write_input(decided)
         common = {**asdict(self.entry), "replica": author.replica, "token": author.token}
         entries = [

@@ -19,8 +19,10 @@ from holdfast.orchestration.jobs.maintenance import CompactConfig, PruneConfig, 
 from holdfast.resources.project import open_project
 
 HOURS_PER_DAY, HOUR_SECONDS = 24, 3600
-ALL_HOURS = 30
-"""The restore window, after which the files of single epochs are deleted, and six hours in which they are."""
+ALL_HOURS = 8
+"""As long as older versions of the table can be read, the files of single epochs stay; in six hours more they are deleted."""
+INPUT_HOURS = 30
+"""The restore window, for which the input is kept, and six hours in which what is older is deleted."""
 RECORDS_HOURS = 9 * HOURS_PER_DAY
 """Samples, the catalogue's rows and Dagster's runs are kept for a week; two days are deleted."""
 MAINTAINED_HOURS = 6
@@ -73,6 +75,8 @@ def choose_detail(hours_left: int) -> Detail:
     """What is written of the hour that ends so many hours before the month does."""
     if hours_left < ALL_HOURS:
         return Detail.ALL
+    if hours_left < INPUT_HOURS:
+        return Detail.INPUT
     return Detail.RECORDS if hours_left < RECORDS_HOURS else Detail.MERGED
 
 
@@ -88,7 +92,7 @@ def age_stream(root: Path, stream: str, *, days: float, step: Step) -> None:
             ageing.live_hour(hour, author, detail)
             if hour == hours - 1:
                 _ship_last(ageing, hours, author)
-            if detail is Detail.ALL or hour % MAINTAINED_HOURS == MAINTAINED_HOURS - 1:
+            if detail >= Detail.INPUT or hour % MAINTAINED_HOURS == MAINTAINED_HOURS - 1:
                 ageing.maintain(hour)
         ageing.rows.raise_token(author.token)
 

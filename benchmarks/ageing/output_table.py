@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from benchmarks.ageing.control_store import Author
-from holdfast.streaming.sinks.compaction import sum_digests
+from holdfast.ft_policies.table_epochs import EpochIndex, EpochRange, sum_digests
 from holdfast.streaming.sinks.delta_table import CHECKPOINT_COMMITS
 from holdfast.streaming.sinks.lineage import (
     DIGEST,
     EPOCH,
+    INDEX,
     REPLICA,
     TOKEN,
-    EpochRange,
     merged_folder,
 )
 
@@ -45,7 +45,7 @@ class TableAgeing:
     commit: str
     """Its text, with marks where epochs differ."""
     files: Mapping[str, bytes]
-    _merged: tuple[int, bytes, int] | None = None
+    _merged: pa.Table | None = None
 
     @classmethod
     def of(cls, root: Path) -> "TableAgeing":
@@ -85,7 +85,7 @@ class TableAgeing:
         epochs = EpochRange(first, first + count - 1)
         self.version = DeltaTable(str(self.root)).version() + 1
         at, path = begin_at + count, f"{merged_folder(epochs, f'{first:08x}')}/part-0.parquet"
-        body, rows = self._merge(count, digest)
+        body, rows = self._merge(epochs, digest)
         (self.root / path).parent.mkdir()
         _write(f"{self.root}/{path}", body, at)
         add = {
@@ -103,17 +103,19 @@ class TableAgeing:
         log = f"{self.root}/_delta_log/{self.version:020d}.json"
         _write(log, "\n".join([*lines, json.dumps({"add": add})]).encode(), at)
 
-    def _merge(self, count: int, digest: str) -> tuple[bytes, int]:
-        """The rows of as many epochs in one file."""
-        if self._merged is None or self._merged[0] != count:
-            epoch = pa.concat_tables(pq.read_table(pa.BufferReader(b)) for b in self.files.values())
-            rows = pa.concat_tables([epoch] * count).combine_chunks()
-            buffer = pa.BufferOutputStream()
-            with pq.ParquetWriter(buffer, rows.schema) as writer:
-                writer.write_table(rows, row_group_size=rows.num_rows)
-                writer.add_key_value_metadata({DIGEST: sum_digests([digest] * count)})
-            self._merged = (count, buffer.getvalue().to_pybytes(), rows.num_rows)
-        return self._merged[1:]
+    def _merge(self, epochs: EpochRange, digest: str) -> tuple[bytes, int]:
+        """The rows of as many epochs in one file, with the footer that a merge writes."""
+        numbers = range(epochs.first, epochs.last + 1)
+        epoch = pa.concat_tables(pq.read_table(pa.BufferReader(b)) for b in self.files.values())
+        if self._merged is None or self._merged.num_rows != epoch.num_rows * len(numbers):
+            self._merged = pa.concat_tables([epoch] * len(numbers)).combine_chunks()
+        index = EpochIndex(tuple((number, epoch.num_rows) for number in numbers))
+        about = {DIGEST: sum_digests([digest] * len(numbers)), INDEX: index.to_text()}
+        buffer = pa.BufferOutputStream()
+        with pq.ParquetWriter(buffer, self._merged.schema) as writer:
+            writer.write_table(self._merged, row_group_size=self._merged.num_rows)
+            writer.add_key_value_metadata(about)
+        return buffer.getvalue().to_pybytes(), self._merged.num_rows
 
     def date_commits(self, since: int, at: float) -> None:
         """Date the commits that the product made after a version, and the checkpoint, to a simulated time."""

@@ -62,7 +62,7 @@ class SnapshotAgeing:
         seconds = range(EVERY_SECONDS - 1, count, EVERY_SECONDS)
         rows = [
             self._write(first + second, begin_at + second, author)
-            if detail is Detail.ALL or second == seconds[-1]
+            if detail >= Detail.INPUT or second == seconds[-1]
             else self._row(first + second, begin_at + second, author, dropped=True)
             for second in (seconds if detail >= Detail.RECORDS else seconds[-1:])
         ]

@@ -173,9 +173,9 @@ def _not_entered(examined: ExaminedStream) -> Iterator[Finding]:
             repairs=(_enter(enterable),),
         )
     if merged:
-        evidence = "the files of the table were merged, so the rows of these epochs are unknown"
+        evidence = "the table has no commit or no files of their own any more, so their rows and digests are unknown"
         kind = FindingKind.WRITTEN_NOT_ENTERED
-        yield _needs_restore(examined, kind, "merged table", evidence, merged)
+        yield _needs_restore(examined, kind, "output table", evidence, merged)
 
 
 def _enter(epochs: tuple[int, ...]) -> Repair:

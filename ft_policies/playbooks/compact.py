@@ -2,8 +2,9 @@
 
 Each epoch of a stream is a commit with files of its own. The cost of a commit, the memory of a replica and the size of
 the table's log depend on the number of files. The rows of a merged range of epochs are in one file a partition, and
-the name of its folder says which epochs they are: each of them is in the table exactly once. The single files stay
-readable for restores until the restore window is over.
+the name of its folder says which epochs they are: each of them is in the table exactly once. The file itself says how
+many rows each epoch has, so that a restore can cut it. The single files stay as long as older versions of the table can
+be read (`retention.table_versions`); no restore needs them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,7 +60,7 @@ class EpochFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """The files of a table: those to merge next, those that no restore needs, and the checkpoints of its log."""
+    """The files of a table: those to merge next, those that no readable version has, and the checkpoints of its log."""
 
     table: TableKind
     due: EpochFiles | None
@@ -107,7 +108,7 @@ class MergeFiles:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMerged:
-    """Delete the files that were merged before the restore window."""
+    """Delete the files that were removed from the table before its older versions that can be read."""
 
     name: ClassVar = "DeleteMerged"
     table: TableKind
@@ -115,8 +116,8 @@ class DeleteMerged:
 
     def describe(self) -> str:
         return (
-            f"deletes {self.files} files of the table {self.table} that were merged before the restore window: "
-            "no restore can need them"
+            f"deletes {self.files} files of the table {self.table} that were merged or rolled back longer ago than "
+            "retention.table_versions: no version that can be read has them"
         )
 
     def after(self, facts: CompactFacts) -> CompactFacts:

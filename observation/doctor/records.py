@@ -4,35 +4,56 @@ An epoch is in the table before it is in the ledger. So the ledger is read befor
 entries that are not written, and again after it, to find written epochs without an entry.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
-from deltalake import DeltaTable
 
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.doctor.facts import NOTHING, RecordFacts, TableCommit
-from holdfast.observation.tables import AUDITED_EPOCHS, open_table_at, table_errors
+from holdfast.observation.tables import (
+    AUDITED_EPOCHS,
+    TableEpochs,
+    epochs_of,
+    open_table_at,
+    table_errors,
+)
 from holdfast.resources.control_store.records import Epoch, LedgerEntry
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import EPOCH, ROWS, STREAM, epoch_commits, epoch_of, writer
+from holdfast.streaming.sinks.lineage import EPOCH, ROWS, STREAM, epoch_commits, writer
+from holdfast.streaming.sinks.table_files import LiveFile, live_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenEpochs:
     """The newest epochs in the output table; its history does not reach back before `first`.
 
-    `folders` are those that the table names in `data/`: the sink makes one for each epoch. `undone` are
-    the epochs that a restore has undone, each with the replica that had committed it.
+    `epochs` says which older ones its files have. `folders` are those that the table names in `data/`: the sink makes
+    one for each epoch. `undone` are the epochs that a restore has undone, each with the replica that had committed it.
     """
 
     newest: int = NOTHING
     first: int = 0
     commits: Mapping[int, TableCommit]
+    epochs: TableEpochs | None = None
     folders: frozenset[str] = frozenset()
     undone: frozenset[tuple[int, str]] = frozenset()
+
+    def holds(self, epoch: int) -> bool:
+        """Whether an epoch with rows is in the table, as far as that is known."""
+        if epoch in self.commits:
+            return True
+        return epoch < self.first and self.epochs is not None and self.epochs.holds(epoch)
+
+    def has_own(self, epoch: int) -> bool:
+        """Whether the table has a commit of the epoch, or files of its own from before the history."""
+        if epoch in self.commits:
+            return True
+        return epoch < self.first and self.epochs is not None and epoch in self.epochs.rows
+
+    def commit_of(self, epoch: int) -> TableCommit:
+        """What is known of an epoch that the table has: little, if its commit is no longer in the log."""
+        unknown = TableCommit(epoch=epoch, replica="", token=0, rows=None, digest="")
+        return self.commits.get(epoch, unknown)
 
 
 def examine_table(project: Project, declared: StreamDeclaration) -> WrittenEpochs | None:
@@ -48,18 +69,16 @@ def examine_table(project: Project, declared: StreamDeclaration) -> WrittenEpoch
         version = table.transaction_version(
             writer(stream, project.store.restores.current_history(stream))
         )
-        folders = _rows_by_folder(table)
-    rows = _rows_by_epoch(folders)
+        files = live_files(table)
+    epochs = epochs_of(history, files, stream)
     newest = NOTHING if version is None else version
     lines = {int(line["version"]): line for line in history}
     commits = list(epoch_commits(history, stream))
     ours = {commit.epoch: lines[commit.version] for commit in commits if not commit.whole_past}
-    copied = max((commit.epoch for commit in commits if commit.whole_past), default=-1)
-    whole = any(line["version"] == 0 for line in history)
     counted = {commit.version for commit in commits}
     return WrittenEpochs(
         newest=newest,
-        first=copied + 1 if whole else min(ours, default=newest + 1),
+        first=newest + 1 if epochs.first is None else epochs.first,
         undone=frozenset(
             (int(line[EPOCH]), str(line.get("holdfast.replica")))
             for number, line in lines.items()
@@ -70,33 +89,21 @@ def examine_table(project: Project, declared: StreamDeclaration) -> WrittenEpoch
                 epoch=epoch,
                 replica=line.get("holdfast.replica", ""),
                 token=int(line.get("holdfast.token", 0)),
-                rows=rows.get(epoch, int(line[ROWS]) if ROWS in line else None),
+                rows=epochs.rows.get(epoch, int(line[ROWS]) if ROWS in line else None),
                 digest=line.get("holdfast.digest", ""),
             )
             for epoch, line in ours.items()
         },
-        folders=frozenset(folders),
+        epochs=epochs,
+        folders=frozenset(_folders(files)),
     )
 
 
-def _rows_by_folder(table: DeltaTable) -> dict[str, int]:
-    counts: dict[str, int] = defaultdict(int)
-    files = pa.table(table.get_add_actions(flatten=True)).select(["path", "num_records"])
-    for file in files.to_pylist():
-        parts = file["path"].split("/")
+def _folders(files: Sequence[LiveFile]) -> Iterator[str]:
+    for file in files:
+        parts = file.path.split("/")
         if parts[0] == "data" and len(parts) > 2:
-            counts[parts[1]] += file["num_records"] or 0
-    return dict(counts)
-
-
-def _rows_by_epoch(rows: Mapping[str, int]) -> dict[int, int]:
-    """The rows of each epoch whose files were not compacted with those of other epochs."""
-    counts: dict[int, int] = defaultdict(int)
-    for folder, count in rows.items():
-        epoch = epoch_of(f"data/{folder}/")
-        if epoch is not None:
-            counts[epoch] += count
-    return dict(counts)
+            yield parts[1]
 
 
 def examine_records(project: Project, declared: StreamDeclaration) -> RecordFacts:
@@ -110,6 +117,7 @@ def examine_records(project: Project, declared: StreamDeclaration) -> RecordFact
     undecided, unknown = store.auditing.undecided(stream), store.auditing.unknown(stream)
     commits = {} if written is None else written.commits
     without_entry = {*audit.holes, *audit.uncommitted}
+    found = {epoch for epoch in without_entry if written and written.has_own(epoch)}
     beyond = [epoch for epoch in commits if epoch > last_decided]
     return RecordFacts(
         first_kept=store.retention.floor(stream).first_epoch,
@@ -118,15 +126,14 @@ def examine_records(project: Project, declared: StreamDeclaration) -> RecordFact
         newest_written=NOTHING if written is None else written.newest,
         undecided=tuple(undecided),
         unknown=tuple(sorted({*unknown, *beyond})),
-        missing=tuple(epoch for epoch in audit.holes if epoch not in commits),
-        unentered=tuple(commits[epoch] for epoch in sorted(commits) if epoch in without_entry),
+        missing=tuple(epoch for epoch in audit.holes if epoch not in found),
+        unentered=() if written is None else tuple(map(written.commit_of, sorted(found))),
         unwritten=() if written is None else _unwritten(entries, written),
     )
 
 
 def _unwritten(entries: Sequence[LedgerEntry], written: WrittenEpochs) -> tuple[int, ...]:
-    expected = [entry for entry in entries if entry.rows and entry.epoch >= written.first]
-    return tuple(entry.epoch for entry in expected if entry.epoch not in written.commits)
+    return tuple(entry.epoch for entry in entries if entry.rows and not written.holds(entry.epoch))
 
 
 def _number(last: Epoch | LedgerEntry | None) -> int:

@@ -16,6 +16,7 @@ from holdfast.ft_policies.errors import HoldfastError, PermanentError, Transient
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
 from holdfast.observation.orphans import ORPHAN_HOURS, drop_orphans
+from holdfast.observation.tables import has_unentered
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
     StreamConfig,
@@ -144,7 +145,6 @@ def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
     paths = [config.table_path(stream)] if is_table else []
     since = project.store.now() - ORPHAN_HOURS * 3600
     young_from = project.store.retention.first_epoch_since(stream, since)
-    restore = project.store.restores.newest(stream)
     return [
         file
         for path in (*paths, dead_letters)
@@ -153,7 +153,7 @@ def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
             project,
             path,
             young_from=young_from,
-            keep_log=restore is not None and not restore.finished,  # it reads the log
+            keep_log=path != dead_letters and has_unentered(project, stream),
             dry_run=dry_run,
         )
     ]

@@ -23,11 +23,12 @@ from holdfast.ft_policies.playbooks.compact import (
     find_due,
     next_step,
 )
+from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.compaction import TableCompaction
-from holdfast.streaming.sinks.lineage import EpochRange, epoch_of, merged_epochs
+from holdfast.streaming.sinks.lineage import epoch_of, merged_epochs
 from holdfast.streaming.sinks.table_files import LiveFile, live_files
 
 
@@ -102,7 +103,7 @@ class Compact(StreamPlaybook[CompactFacts, CompactStep]):
         return TableFacts(
             table=kind,
             due=find_due(portions),
-            expired=len(compaction.find_expired(table, hours=self._window_hours())),
+            expired=len(compaction.find_expired(table, hours=self._hours_readable())),
             commits=compaction.commits_since_checkpoint(table),
             checkpoints=compaction.count_needless_checkpoints(),
         )
@@ -150,7 +151,13 @@ class Compact(StreamPlaybook[CompactFacts, CompactStep]):
         is_output = kind is TableKind.OUTPUT  # the ledger does not count dead letters
         rows = store.ledger.between(self.stream, epochs.first, epochs.last) if is_output else []
         entries = {entry.epoch: entry for entry in rows}
-        merged = compaction.merge(self.stream, epochs, entries, now=store.now())
+        merged = compaction.merge(
+            self.stream,
+            epochs,
+            entries,
+            now=store.now(),
+            first_kept=store.retention.floor(self.stream).first_epoch,
+        )
         return FilesMerged(
             files_before=merged.files_before,
             files=merged.files,
@@ -160,13 +167,13 @@ class Compact(StreamPlaybook[CompactFacts, CompactStep]):
 
     def _delete(self, compaction: TableCompaction) -> MergedDeleted:
         table = compaction.find()
-        hours = self._window_hours()
+        hours = self._hours_readable()
         expired = [] if table is None else compaction.find_expired(table, hours=hours)
         compaction.delete(expired)
         return MergedDeleted(files=len(expired))
 
-    def _window_hours(self) -> int:
-        return math.ceil(self.project.config.deployment.retention.restore_window / 3600)
+    def _hours_readable(self) -> int:
+        return math.ceil(self.project.config.deployment.retention.table_versions / 3600)
 
 
 def compact(project: Project, stream: str, *, run: str = "compact") -> list[str]:

@@ -220,7 +220,7 @@ def build_spec(
         folder=folder,
         table=project.table_path(stream) if isinstance(stream.sink, DeltaSink) else "",
         dead_letters=project.dead_letters_path(stream) or "",
-        restore_window_seconds=project.deployment.retention.restore_window,
+        table_versions_seconds=project.deployment.retention.table_versions,
         object_store=project.deployment.object_store,
     )
 

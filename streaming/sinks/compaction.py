@@ -2,10 +2,10 @@
 
 The new files are written and compared with the old ones before the commit. It succeeds only on the version of the
 table that was read last, with all old files in it; a stream that commits at the same time is not disturbed, because
-the commits of epochs depend on no file. Older versions of the table can be read until the old files are deleted.
+the commits of epochs depend on no file. A new file knows how many rows it has of each epoch, so that a restore can cut
+it. Older versions of the table can be read until the old files are deleted.
 """
 
-import json
 import logging
 import re
 from collections import defaultdict
@@ -15,19 +15,19 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 from uuid import uuid4
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.ft_policies.table_epochs import EpochIndex, EpochRange, join_indexes, sum_digests
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.streaming.sinks.delta_table import (
-    WITHOUT_CLEANUP,
     find_table,
-    partition_values,
+    require_plain_files,
     translate_errors,
 )
 from holdfast.streaming.sinks.lineage import (
@@ -35,25 +35,26 @@ from holdfast.streaming.sinks.lineage import (
     MERGED,
     ROWS,
     STREAM,
-    EpochRange,
     epoch_of,
     merged_epochs,
     merged_folder,
 )
 from holdfast.streaming.sinks.table_files import (
     LiveFile,
+    MergedFooter,
+    TableFolder,
     epochs_twice,
     file_schema,
     live_files,
-    read_digest,
+    read_footer,
+    replace_files,
     rows_by_epoch,
-    write_merged,
+    write_file,
 )
 
 COMMIT_TRIES = 20
-CHECKPOINT_SPACING = 10_000
+CHECKPOINT_SPACING = 1_000
 """Of the older checkpoints of a log one in so many commits is kept: enough to read older versions from."""
-CANNOT_MERGE = frozenset({"deletionVectors", "columnMapping"})
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _OWN = re.compile(r"data/\d{12}-")
 
@@ -70,13 +71,6 @@ class MergedFiles:
     digest: str
 
 
-def sum_digests(digests: Sequence[str]) -> str:
-    """The digest of the rows of several epochs together; empty if one of them is unknown."""
-    if not all(digests):
-        return ""
-    return f"{sum(int(digest, 16) for digest in digests) % 2**64:016x}"
-
-
 @dataclass(frozen=True, slots=True)
 class TableCompaction:
     """One table, and how to reach it."""
@@ -88,49 +82,35 @@ class TableCompaction:
         """Open the table; `None` if there is none, and an error if its files are not all of its rows."""
         with translate_errors(self.path):
             table = find_table(self.path, delta_options(self.path, self.connect))
-            features = set() if table is None else set(table.protocol().reader_features or ())
-        if features & CANNOT_MERGE:
-            raise PermanentError(
-                f"the table {self.path} cannot be compacted: it uses {', '.join(sorted(features & CANNOT_MERGE))}",
-                hint="compact it with the tool that turned this on",
-            )
+            if table is not None:
+                require_plain_files(table, self.path, done="compacted")
         return table
 
     def merge(
-        self, stream: str, epochs: EpochRange, entries: Mapping[int, LedgerEntry], *, now: float
+        self,
+        stream: str,
+        epochs: EpochRange,
+        entries: Mapping[int, LedgerEntry],
+        *,
+        now: float,
+        first_kept: int = 0,
     ) -> MergedFiles:
-        """Replace the files of a range of epochs; those that were not merged before must agree with their entries."""
+        """Replace the files of a range of epochs; those that were not merged before must agree with their entries.
+
+        Epochs before the first that is kept cannot be restored any more, so the new files need not tell them apart.
+        """
         with translate_errors(self.path):
-            table = self._require()
-            sources = [
-                file
-                for file in live_files(table)
-                if file.epochs is not None and file.epochs.overlaps(epochs)
-            ]
-            if not all(
-                file.epochs.first in epochs and file.epochs.last in epochs
-                for file in sources
-                if file.epochs
-            ):
-                raise TransientError(
-                    f"the files of the table {self.path} were not merged: another run has merged some of epochs "
-                    f"{epochs.first} to {epochs.last} with epochs beside them",
-                    hint="compact it again",
-                )
+            table, folder = self._require(), TableFolder.open(self.path, self.connect)
+            sources = _find_sources(self.path, table, epochs)
             _require_once(self.path, sources, entries)
-            files, root = open_filesystem(self.path, self.connect)
-            folder = merged_folder(epochs, uuid4().hex[:8])
-            digest, schema = _digest(files, root, sources, entries), file_schema(table)
-            try:
-                merged = [
-                    write_merged(
-                        files, root, part, _target(folder, part[0]), schema=schema, digest=digest
-                    )
-                    for part in _partitions(sources)
-                ]
-            except BaseException:
-                _delete(files, f"{root}/{folder}")
-                raise
+            footers = {
+                file.path: read_footer(folder, file.path)
+                for file in sources
+                if merged_epochs(file.path) is not None
+            }
+            staged = _Merge(folder, merged_folder(epochs, uuid4().hex[:8]), footers, first_kept)
+            digest = _digest(sources, footers, entries)
+            merged = staged.write(sources, file_schema(table), digest)
             result = MergedFiles(
                 files_before=len(sources),
                 files=len(merged),
@@ -138,7 +118,7 @@ class TableCompaction:
                 digest=digest,
             )
             if not self._replace(table, sources, merged, _commit(stream, epochs, result, now)):
-                _delete(files, f"{root}/{folder}")
+                folder.delete(staged.name)
                 raise TransientError(
                     f"the files of the table {self.path} were not merged: the table has changed meanwhile",
                     hint="compact it again",
@@ -173,7 +153,7 @@ class TableCompaction:
         )
 
     def find_expired(self, table: DeltaTable, *, hours: int) -> list[str]:
-        """The files that are there and were merged longer ago than that."""
+        """The files that are there and were removed from the table longer ago than that."""
         with translate_errors(self.path):
             removed = table.vacuum(hours, dry_run=True, enforce_retention_duration=False)
             files, root = open_filesystem(self.path, self.connect)
@@ -267,62 +247,97 @@ def _require_once(
         )
 
 
+def _find_sources(path: str, table: DeltaTable, epochs: EpochRange) -> list[LiveFile]:
+    """The files of a range; raises if one of them has rows of epochs beside it."""
+    sources = [
+        file
+        for file in live_files(table)
+        if file.epochs is not None and file.epochs.overlaps(epochs)
+    ]
+    if all(
+        file.epochs.first in epochs and file.epochs.last in epochs
+        for file in sources
+        if file.epochs
+    ):
+        return sources
+    raise TransientError(
+        f"the files of the table {path} were not merged: another run has merged some of epochs "
+        f"{epochs.first} to {epochs.last} with epochs beside them",
+        hint="compact it again",
+    )
+
+
 def _digest(
-    files: fs.FileSystem,
-    root: str,
     sources: Sequence[LiveFile],
+    footers: Mapping[str, MergedFooter],
     entries: Mapping[int, LedgerEntry],
 ) -> str:
     """The digest of all rows: from the ledger, and for ranges that were merged before from their files."""
     fresh = {epoch for file in sources if (epoch := epoch_of(file.path)) is not None}
     digests = [entries[epoch].digest if epoch in entries else "" for epoch in sorted(fresh)]
-    merged = {epochs: file.path for file in sources if (epochs := merged_epochs(file.path))}
-    before = [read_digest(files, f"{root}/{path}") for path in merged.values()]
-    return sum_digests([*digests, *before])
+    before = {merged_epochs(path): footer.digest for path, footer in footers.items()}
+    return sum_digests([*digests, *before.values()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """The new files of a range, before their commit."""
+
+    folder: TableFolder
+    name: str
+    footers: Mapping[str, MergedFooter]
+    first_kept: int
+
+    def write(self, sources: Sequence[LiveFile], schema: pa.Schema, digest: str) -> list[LiveFile]:
+        """Write a file for each partition."""
+        try:
+            return [
+                write_file(
+                    self.folder,
+                    part,
+                    self.folder,
+                    _target(self.name, part[0]),
+                    schema=schema,
+                    digest=digest,
+                    index=join_indexes(map(self._index, part)).fold(self.first_kept),
+                )
+                for part in _partitions(sources)
+            ]
+        except BaseException:
+            self.folder.delete(self.name)
+            raise
+
+    def _index(self, file: LiveFile) -> EpochIndex:
+        epoch, epochs = epoch_of(file.path), merged_epochs(file.path)
+        if epoch is not None:
+            return EpochIndex(((epoch, file.rows),))
+        assert epochs is not None, "the sources are files of epochs"  # noqa: S101
+        index = self.footers[file.path].index
+        is_right = index is not None and index.rows == file.rows
+        return index if index and is_right else EpochIndex((), epochs.last, file.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Commit:
     properties: CommitProperties
-    millis: int
+    at: float
 
     def write(
         self, table: DeltaTable, sources: Sequence[LiveFile], merged: Sequence[LiveFile]
     ) -> None:
-        added = [
-            AddAction(
-                path=file.path,
-                size=file.size_bytes,
-                partition_values=partition_values(file.path),
-                modification_time=self.millis,
-                data_change=False,
-                stats=json.dumps({"numRecords": file.rows}),
-            )
-            for file in merged
-        ]
-        removed = [
-            RemoveAction(
-                path=file.path,
-                data_change=False,
-                deletion_timestamp=self.millis,
-                size=file.size_bytes,
-                partition_values=partition_values(file.path),
-            )
-            for file in sources
-        ]
-        table.create_write_transaction(
-            [*added, *removed],
-            "append",
-            table.schema(),
-            partition_by=table.metadata().partition_columns,
-            commit_properties=self.properties,
-            post_commithook_properties=WITHOUT_CLEANUP,
+        replace_files(
+            table,
+            removed=sources,
+            added=merged,
+            commit=self.properties,
+            at=self.at,
+            data_change=False,
         )
 
 
 def _commit(stream: str, epochs: EpochRange, merged: MergedFiles, now: float) -> _Commit:
     return _Commit(
-        millis=int(now * 1000),
+        at=now,
         properties=CommitProperties(
             max_commit_retries=0,  # delta-rs would not look whether the old files are still there
             custom_metadata={
@@ -365,14 +380,6 @@ def _needless_checkpoints(checkpoints: Sequence[tuple[int, str]]) -> list[str]:
         else:
             kept = version
     return needless
-
-
-def _delete(files: fs.FileSystem, folder: str) -> None:
-    """Delete a folder that was staged and not committed; what is left is found as orphaned later."""
-    try:
-        files.delete_dir(folder)
-    except OSError as error:
-        log.warning("staged files not deleted, left to retention: %s: %s", folder, error)
 
 
 def _delete_empty(files: fs.FileSystem, root: str, folder: str) -> None:

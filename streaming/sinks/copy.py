@@ -3,34 +3,33 @@
 A copy that was cut short is a table without rows; another attempt writes the same files.
 """
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
-from urllib.parse import unquote
 
-import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.resources.object_store.resolve import delta_options, open_filesystem
+from holdfast.resources.object_store.resolve import delta_options
 from holdfast.streaming.sinks.delta_table import (
     commit_nothing,
     find_table,
     make_dead_letters,
-    partition_values,
     translate_errors,
 )
 from holdfast.streaming.sinks.lineage import COPIED_THROUGH, STREAM
+from holdfast.streaming.sinks.past import find_past, write_cuts
+from holdfast.streaming.sinks.table_files import LiveFile, TableFolder, add_action
 
 COPIED_FROM = "holdfast.copied_from"
-CANNOT_COPY = frozenset({"deletionVectors", "columnMapping"})
 _PARALLEL = 8
+_COPY = "00000000"
+"""In the name of a folder that is cut: another attempt writes the same one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,22 +59,22 @@ class TableCopy:
                 )
         return False
 
-    def require_copyable(self) -> None:
-        """Raise if a copy of the table's files would not be a copy of its rows, or if there is no table."""
+    def require_copyable(self, later: Sequence[LedgerEntry]) -> None:
+        """Raise if there is no table, or if its files do not show its rows up to the epoch.
+
+        `later` are the entries of the ledger after the epoch.
+        """
         with translate_errors(self.source):
-            table = find_table(self.source, delta_options(self.source, self.connect))
-            if table is None:
-                raise PermanentError(
-                    f"no output to fork: there is no table {self.source}",
-                    hint="put the table back if it was moved, or correct sink.path",
-                )
-            features = set(table.protocol().reader_features or ())
-        if features & CANNOT_COPY:
+            find_past(self._require_source(), self._folder(self.source), self.epoch, later)
+
+    def _require_source(self) -> DeltaTable:
+        table = find_table(self.source, delta_options(self.source, self.connect))
+        if table is None:
             raise PermanentError(
-                f"the table {self.source} cannot be copied file by file: "
-                f"it uses {', '.join(sorted(features & CANNOT_COPY))}",
-                hint="copy the table with another tool, and declare a stream that starts from epoch 0",
+                f"no output to fork: there is no table {self.source}",
+                hint="put the table back if it was moved, or correct sink.path",
             )
+        return table
 
     def copy_dead_letters(self) -> int:
         """Copy the dead letters up to the epoch, which are few; returns the number of rows."""
@@ -91,38 +90,23 @@ class TableCopy:
             write_deltalake(table, rows, mode="append", commit_properties=self._properties())
         return int(rows.num_rows)
 
-    def copy(self, version: int) -> int:
-        """Copy a version of the source; returns the number of files."""
+    def copy(self, later: Sequence[LedgerEntry]) -> int:
+        """Copy the source as it was after the epoch; returns the number of files."""
         with translate_errors(self.source):
-            options = delta_options(self.source, self.connect)
-            source = DeltaTable(self.source, version=version, storage_options=options)
-            actions = pa.table(source.get_add_actions(flatten=True)).to_pylist()
-            files = [{**file, "path": unquote(file["path"])} for file in actions]
-            self._copy_files([file["path"] for file in files])
+            table, source = self._require_source(), self._folder(self.source)
+            past, target = find_past(table, source, self.epoch, later), self._folder(self.target)
+            _copy_files(source, target, past.stay)
+            cut = write_cuts(table, past, source, target, unique=_COPY)
+        files = [*past.stay, *cut]
         with translate_errors(self.target):
-            self._commit(source, files)
+            self._commit(table, files)
         return len(files)
 
-    def _copy_files(self, paths: list[str]) -> None:
-        source, source_root = open_filesystem(self.source, self.connect)
-        target, target_root = open_filesystem(self.target, self.connect)
+    def _folder(self, path: str) -> TableFolder:
+        return TableFolder.open(path, self.connect)
 
-        def copy(path: str) -> None:
-            target_path = f"{target_root}/{path}"
-            if isinstance(target, fs.LocalFileSystem):
-                target.create_dir(str(PurePosixPath(target_path).parent), recursive=True)
-            fs.copy_files(
-                f"{source_root}/{path}",
-                target_path,
-                source_filesystem=source,
-                destination_filesystem=target,
-            )
-
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(copy, paths))
-
-    def _commit(self, source: DeltaTable, files: list[dict[str, Any]]) -> None:
-        metadata = source.metadata()
+    def _commit(self, source: DeltaTable, files: Sequence[LiveFile]) -> None:
+        metadata, at = source.metadata(), SYSTEM_CLOCK.now()
         table = DeltaTable.create(
             self.target,
             schema=source.schema(),
@@ -135,7 +119,7 @@ class TableCopy:
         if table.transaction_version(self.writer) is not None:
             return  # another run has copied it just now
         table.create_write_transaction(
-            [_add_action(file) for file in files],
+            [add_action(file, at, data_change=True) for file in files],
             "append",
             table.schema(),
             partition_by=metadata.partition_columns,
@@ -153,12 +137,17 @@ class TableCopy:
         )
 
 
-def _add_action(file: dict[str, Any]) -> AddAction:
-    return AddAction(
-        path=file["path"],
-        size=file["size_bytes"],
-        partition_values=partition_values(file["path"]),
-        modification_time=file["modification_time"],
-        data_change=True,
-        stats=json.dumps({"numRecords": file["num_records"]} if file.get("num_records") else {}),
-    )
+def _copy_files(source: TableFolder, target: TableFolder, copied: Sequence[LiveFile]) -> None:
+    def copy(file: LiveFile) -> None:
+        path = target.resolve(file.path)
+        if isinstance(target.files, fs.LocalFileSystem):
+            target.files.create_dir(str(PurePosixPath(path).parent), recursive=True)
+        fs.copy_files(
+            source.resolve(file.path),
+            path,
+            source_filesystem=source.files,
+            destination_filesystem=target.files,
+        )
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        list(pool.map(copy, copied))

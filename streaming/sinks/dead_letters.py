@@ -128,7 +128,7 @@ class DeadLetterTable:
     def _open_table(self) -> DeltaTable:
         if self._table is None:
             path = self.spec.dead_letters
-            keep = self.spec.restore_window_seconds
+            keep = self.spec.table_versions_seconds
             self._table = make_dead_letters(path, self.spec.connect, keep_seconds=keep)
         return self._table
 

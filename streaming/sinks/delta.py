@@ -156,7 +156,7 @@ class DeltaSink:
                 connect,
                 schema=_columns(schema),
                 partition_by=self.declared.partition_by,
-                keep_seconds=self.spec.restore_window_seconds,
+                keep_seconds=self.spec.table_versions_seconds,
                 name=output.claim(connect),
             )
         if table is not None:
@@ -211,6 +211,9 @@ class DeltaSink:
                 log.info("epoch %s not committed, trying again: %s", epoch, error)
                 table.update_incremental()
                 return False
+            except DeltaError:
+                table.update_incremental()  # the version that was read may be gone from the log
+                raise
         return True
 
     def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
@@ -253,7 +256,11 @@ class DeltaSink:
         with translate_errors(self.spec.table):
             if update:
                 self._opened.update_incremental()
-            version = self._opened.transaction_version(self._app_id)
+            try:
+                version = self._opened.transaction_version(self._app_id)
+            except DeltaError:  # it reads the log, which may be deleted since the table was read
+                self._opened.update_incremental()
+                version = self._opened.transaction_version(self._app_id)
         if version == CLOSED:
             raise PermanentError(
                 f"the table {self.spec.table} was rolled back to an earlier epoch: "

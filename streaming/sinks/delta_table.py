@@ -31,6 +31,8 @@ OTHER_COMMITS = 20
 MOST_COMMITS = 1000
 CHECKPOINT_COMMITS = 200
 NAMED_LONGER_SECONDS = 2 * 3600.0
+NOT_PLAIN = frozenset({"deletionVectors", "columnMapping"})
+"""With these features the files of a table are not its rows."""
 # Looking for old log files with each commit takes longer with each commit.
 WITHOUT_CLEANUP = PostCommitHookProperties(cleanup_expired_logs=False)
 DEAD_LETTERS = pa.schema(
@@ -60,6 +62,19 @@ def find_table(path: str, options: dict[str, str]) -> DeltaTable | None:
             return None
 
 
+def require_plain_files(table: DeltaTable, path: str, *, done: str) -> None:
+    """Raise if the rows of a table are not those of its files; `done` is what cannot be done then."""
+    mode = table.metadata().configuration.get("delta.columnMapping.mode") or "none"
+    features = NOT_PLAIN & set(table.protocol().reader_features or ())
+    if mode != "none":
+        features |= {"columnMapping"}
+    if features:
+        raise PermanentError(
+            f"the table {path} cannot be {done}: it uses {', '.join(sorted(features))}",
+            hint="another program has turned this on: use that program for it, or write the table again without it",
+        )
+
+
 def make_table(
     path: str,
     connect: Callable[[], S3Connection],
@@ -71,8 +86,8 @@ def make_table(
 ) -> DeltaTable:
     """Open the table, or create it in an empty folder; another replica may create it at the same time.
 
-    A new table can be rolled back for `keep_seconds`, or as long as Delta's own default. Of several that are created
-    at once, each upon the other, all have the same `name`: Delta's own id changes with each.
+    Older versions of a new table can be read for `keep_seconds`, or as long as Delta's own default. Of several that
+    are created at once, each upon the other, all have the same `name`: Delta's own id changes with each.
     """
     options = delta_options(path, connect)
     found = find_table(path, options)
@@ -100,9 +115,10 @@ def make_table(
 
 
 def _properties(keep_seconds: float | None) -> dict[str, str | None]:
-    """A commit reads all commits since the last checkpoint, and a checkpoint names all files of the restore window.
+    """A commit reads all commits since the last checkpoint, and lists all that are in the log.
 
-    The cost of both is least at about a checkpoint every hundred commits; the compaction deletes the older ones.
+    A checkpoint names all files that were removed lately. The cost of both is least at about a checkpoint every hundred
+    commits; the compaction deletes most of the older ones.
     """
     properties: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}
     if keep_seconds is not None:
@@ -114,7 +130,7 @@ def _properties(keep_seconds: float | None) -> dict[str, str | None]:
 
 
 def adopt_window(table: DeltaTable, keep_seconds: float) -> bool:
-    """Let the table be rolled back as long as the config says now; `False` if its stream has committed meanwhile.
+    """Keep older versions of the table as long as the config says now; `False` if its stream has committed meanwhile.
 
     Durations that another program has chosen stay.
     """
@@ -136,7 +152,7 @@ def adopt_window(table: DeltaTable, keep_seconds: float) -> bool:
             post_commithook_properties=WITHOUT_CLEANUP,
         )
     except CommitFailedError as error:
-        log.info("restore window of %s not changed yet: %s", table.table_uri, error)
+        log.info("how long versions of %s are kept was not changed yet: %s", table.table_uri, error)
         return False
     return True
 

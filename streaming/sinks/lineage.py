@@ -13,10 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
-
-from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.table_epochs import EpochRange
 
 STREAM = "holdfast.stream"
 EPOCH = "holdfast.epoch"
@@ -31,25 +28,12 @@ RESTORED_TO = "holdfast.restored_to"
 COPIED_THROUGH = "holdfast.copied_through"
 MERGED = "holdfast.merged"
 """The first and the last epoch whose files a commit has merged."""
+INDEX = "holdfast.epoch_rows"
+"""In the footer of a merged file: how many rows it has of each epoch."""
 CLOSED = 2**62
 """The version of an application transaction that nothing can follow: its history has ended."""
-FIRST_LOOK = 500
 _MERGED_FOLDER = re.compile(r"data/(\d{12})-(\d{12})-merged-[0-9a-f]{8}/")
 _EPOCH_FOLDER = re.compile(r"data/(\d{12})-")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class EpochRange:
-    """Epochs from the first to the last."""
-
-    first: int
-    last: int
-
-    def __contains__(self, epoch: int) -> bool:
-        return self.first <= epoch <= self.last
-
-    def overlaps(self, other: "EpochRange") -> bool:
-        return self.first <= other.last and other.first <= self.last
 
 
 def merged_folder(epochs: EpochRange, unique: str) -> str:
@@ -76,7 +60,6 @@ class EpochCommit:
     version: int
     epoch: int
     digest: str
-    history: int = 0
     whole_past: bool = False
 
 
@@ -105,49 +88,5 @@ def epoch_commits(lines: Sequence[Mapping[str, Any]], stream: str) -> Iterator[E
                 version=int(line["version"]),
                 epoch=int(through_epoch),
                 digest=str(line.get(DIGEST, "")),
-                history=int(line.get(HISTORY, 0)),
                 whole_past=whole_past,
             )
-
-
-def version_after(table: DeltaTable, stream: str, epoch: int) -> int:
-    """The newest version of a table that has no epoch after this one; raises if its log is too short.
-
-    The table has to be up to date: Delta lists the history backwards from the loaded version.
-    """
-    limit = FIRST_LOOK
-    while True:
-        lines = table.history(limit)
-        commits = list(epoch_commits(lines, stream))
-        reached = any(commit.epoch <= epoch for commit in commits)
-        if reached or len(lines) < limit:
-            break
-        limit *= 4
-    later = [commit for commit in commits if commit.epoch > epoch]
-    if not later:
-        return table.version()
-    first = min(later, key=lambda commit: commit.version)
-    whole = bool(lines) and lines[-1]["version"] == 0
-    if first.whole_past or not (reached or whole or _ends_by(table, stream, epoch, first)):
-        raise PermanentError(
-            f"the history of the table {table.table_uri} does not reach back to epoch {epoch}: "
-            f"the oldest epoch in it is {first.epoch}",
-            hint="restore to a later epoch, or give the stream a new table and start it from epoch 0",
-        )
-    return first.version - 1
-
-
-def _ends_by(table: DeltaTable, stream: str, epoch: int, first: EpochCommit) -> bool:
-    """Whether the version before the first commit in the log can be read and has no later epoch.
-
-    The writer's application transaction is in the checkpoint, when the commits before it are deleted.
-    """
-    newest = table.version()
-    try:
-        table.load_as_version(first.version - 1)
-        last = table.transaction_version(writer(stream, first.history))
-    except DeltaError:
-        return False
-    finally:
-        table.load_as_version(newest)
-    return last is not None and last <= epoch

@@ -2,21 +2,24 @@
 
 One commit does both. The table itself refuses later commits of a replica of the older history:
 its application transaction is at a version that nothing can follow.
+
+No older version of the table is read: files of later epochs are removed, and a merged file that has epochs on both
+sides is replaced by one that is cut. The cut file is written and compared before the commit, which succeeds only on the
+version that was read.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
-import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError, DeltaError
-from pyarrow import fs
+from deltalake.exceptions import CommitFailedError
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.resources.object_store.resolve import delta_options, open_filesystem
+from holdfast.resources.object_store.resolve import delta_options
 from holdfast.streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
     commit_nothing,
@@ -30,9 +33,10 @@ from holdfast.streaming.sinks.lineage import (
     RESTORED_TO,
     STREAM,
     dead_letter_writer,
-    version_after,
     writer,
 )
+from holdfast.streaming.sinks.past import find_past, write_cuts
+from holdfast.streaming.sinks.table_files import LiveFile, TableFolder, replace_files
 
 COMMIT_TRIES = 20
 
@@ -41,15 +45,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPoint:
-    """Where one history of a stream ends and the next begins: `history` is the new one."""
+    """Where one history of a stream ends and the next begins: `history` is the new one.
+
+    `undone` are the entries that the ledger had after the epoch.
+    """
 
     stream: str
     history: int
     epoch: int
+    undone: Sequence[LedgerEntry] = ()
 
     def commit(self, name: Callable[[str, int], str]) -> CommitProperties:
         """The properties of the commit: the older history is closed, the new one has the epochs up to this."""
         return CommitProperties(
+            max_commit_retries=0,  # delta-rs would not look which files there are by then
             app_transactions=[
                 Transaction(name(self.stream, self.history - 1), CLOSED),
                 Transaction(name(self.stream, self.history), self.epoch),
@@ -75,18 +84,15 @@ class TableRollback:
             table = self._find()
             return table is not None and table.transaction_version(name) is not None
 
-    def version(self, stream: str, epoch: int) -> int:
-        """The version to go back to; raises if it cannot be read with all its files."""
+    def require_possible(self, epoch: int, later: Sequence[LedgerEntry]) -> None:
+        """Raise if the table cannot be taken back to an epoch; `later` are the entries of the ledger after it."""
         with translate_errors(self.path):
-            table = self._require_table()
-            version = version_after(table, stream, epoch)
-            self._require_files(table, version)
-        return version
+            find_past(self._require_table(), self._folder(), epoch, later)
 
     def roll_back(self, point: RollbackPoint) -> int:
-        """Roll the output back; returns the version that it was rolled back to."""
-        name = writer(point.stream, point.history)
-        return self._commit(name, lambda table: _restore(table, point))
+        """Roll the output back; returns the version of the table after that."""
+        rollback = _OutputRollback(point, self._folder(), {})
+        return self._commit(writer(point.stream, point.history), rollback.commit)
 
     def roll_back_dead_letters(self, point: RollbackPoint) -> int:
         """Delete the dead letters of later epochs.
@@ -112,28 +118,6 @@ class TableRollback:
             hint="stop the other programs that write to the table, then restore again",
         )
 
-    def _require_files(self, table: DeltaTable, version: int) -> None:
-        """Raise if files of a version are missing; only files that the current version lacks can be."""
-        try:
-            target = DeltaTable(self.path, version=version, storage_options=self._options())
-            gone = _files(target) - _files(table)
-        except DeltaError as error:
-            raise PermanentError(
-                f"version {version} of the table {self.path} can no longer be read: {error}",
-                hint="restore to a later epoch: by default Delta keeps the log of the last 30 days",
-            ) from error
-        if not gone:
-            return
-        files, root = open_filesystem(self.path, self.connect)
-        entries = files.get_file_info([f"{root}/{file}" for file in sorted(gone)])
-        missing = [entry.path for entry in entries if entry.type is fs.FileType.NotFound]
-        if missing:
-            raise PermanentError(
-                f"{len(missing)} files of version {version} of the table {self.path} were vacuumed, "
-                f"such as {missing[0]}",
-                hint="restore to a later epoch",
-            )
-
     def _require_table(self) -> DeltaTable:
         table = self._find()
         if table is None:
@@ -143,6 +127,9 @@ class TableRollback:
             )
         return table
 
+    def _folder(self) -> TableFolder:
+        return TableFolder.open(self.path, self.connect)
+
     def _find(self) -> DeltaTable | None:
         return find_table(self.path, self._options())
 
@@ -150,17 +137,33 @@ class TableRollback:
         return delta_options(self.path, self.connect)
 
 
-def _restore(table: DeltaTable, point: RollbackPoint) -> int:
-    version = version_after(table, point.stream, point.epoch)
-    if version == table.version():
-        commit_nothing(table, point.commit(writer))
-    else:
-        table.restore(
-            version,
-            commit_properties=point.commit(writer),
-            post_commithook_properties=WITHOUT_CLEANUP,
+@dataclass(frozen=True, slots=True)
+class _OutputRollback:
+    """One rollback, which may need several attempts; what was cut is written once.
+
+    Cut files stay once a commit was tried: the store may have committed, and then answered with an error. Retention
+    deletes them if no version of the table names them.
+    """
+
+    point: RollbackPoint
+    folder: TableFolder
+    written: dict[frozenset[str], list[LiveFile]]
+
+    def commit(self, table: DeltaTable) -> int:
+        past = find_past(table, self.folder, self.point.epoch, self.point.undone)
+        sources = frozenset(cut.file.path for cut in past.cut)
+        if sources not in self.written:
+            self.written[sources] = write_cuts(table, past, self.folder, self.folder)
+        replace_files(
+            table,
+            removed=past.removed,
+            added=self.written[sources],
+            commit=self.point.commit(writer),
+            at=SYSTEM_CLOCK.now(),
+            data_change=True,
         )
-    return version
+        table.update_incremental()
+        return table.version()
 
 
 def _delete_later(table: DeltaTable, point: RollbackPoint) -> int:
@@ -175,9 +178,3 @@ def _delete_later(table: DeltaTable, point: RollbackPoint) -> int:
     if table.transaction_version(dead_letter_writer(point.stream, point.history)) is None:
         commit_nothing(table, commit)
     return version
-
-
-def _files(table: DeltaTable) -> set[str]:
-    """The files of a table by their names in storage: the log has them encoded."""
-    paths = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
-    return {unquote(path) for path in paths}

@@ -1,11 +1,13 @@
-"""The files of a table, and one that has the rows of many.
+"""The files of a table, and one that has the rows of many, or the first rows of one.
 
 The new file is compared with the old ones, row by row, before it is used.
 """
 
+import json
+import logging
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -13,14 +15,44 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.streaming.sinks.lineage import DIGEST, EpochRange, epoch_of, merged_epochs
+from holdfast.ft_policies.table_epochs import EpochIndex, EpochRange, read_index
+from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.resolve import open_filesystem
+from holdfast.streaming.sinks.delta_table import WITHOUT_CLEANUP, partition_values
+from holdfast.streaming.sinks.lineage import DIGEST, INDEX, epoch_of, merged_epochs
 
 PORTION_BYTES = 64 * 1024**2
 PORTION_ROWS = 1_000_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFolder:
+    """Where the files of a table are."""
+
+    files: fs.FileSystem
+    root: str
+
+    @classmethod
+    def open(cls, path: str, connect: Callable[[], S3Connection]) -> "TableFolder":
+        return cls(*open_filesystem(path, connect))
+
+    def resolve(self, path: str) -> str:
+        """The path of a file of the table in its file system."""
+        return f"{self.root}/{path}"
+
+    def delete(self, folder: str) -> None:
+        """Delete a folder that was staged and not committed; what is left is found as orphaned later."""
+        try:
+            self.files.delete_dir(self.resolve(folder))
+        except OSError as error:
+            log.warning("staged files not deleted, left to retention: %s: %s", folder, error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +80,12 @@ def live_files(table: DeltaTable) -> list[LiveFile]:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = actions.select(["path", "size_bytes", "num_records"]).to_pylist()
     return [
-        LiveFile(path=unquote(row["path"]), size_bytes=row["size_bytes"], rows=row["num_records"])
+        LiveFile(
+            path=unquote(row["path"]),
+            size_bytes=row["size_bytes"],
+            rows=row["num_records"] or 0,  # other programs may not count the rows of their files
+        )
         for row in columns
-        if row["num_records"] is not None  # Holdfast counts the rows of each file
     ]
 
 
@@ -70,15 +105,17 @@ def rows_by_epoch(files: Sequence[LiveFile]) -> dict[int, int]:
 
 
 def epochs_twice(files: Sequence[LiveFile]) -> list[int]:
-    """Epochs that are in two merged ranges, or in one and in files of their own."""
+    """Epochs that are in two merged ranges, in one and in files of their own, or in two folders of their own."""
     ranges = merged_ranges(files)
     twice: list[int] = []
     for before, after in pairwise(ranges):
         twice += range(after.first, min(before.last, after.last) + 1)
     firsts = [epochs.first for epochs in ranges]
-    for epoch in rows_by_epoch(files):
+    folders = {"/".join(PurePosixPath(file.path).parts[:2]) for file in files}
+    own = Counter(epoch for folder in folders if (epoch := epoch_of(f"{folder}/")) is not None)
+    for epoch, count in own.items():
         place = bisect_right(firsts, epoch) - 1
-        if place >= 0 and epoch in ranges[place]:
+        if count > 1 or (place >= 0 and epoch in ranges[place]):
             twice.append(epoch)
     return sorted(twice)
 
@@ -96,27 +133,49 @@ def file_schema(table: DeltaTable) -> pa.Schema:
     )
 
 
-def write_merged(
-    files: fs.FileSystem,
-    root: str,
-    sources: Sequence[LiveFile],
-    target: str,
+@dataclass(frozen=True, slots=True)
+class MergedFooter:
+    """What a merged file says of its rows: the digest of its whole range, and how many there are of each epoch.
+
+    The digest is empty if it is unknown; a file that an older version of Holdfast has merged has no index.
+    """
+
+    digest: str = ""
+    index: EpochIndex | None = None
+
+
+def read_footer(folder: TableFolder, path: str) -> MergedFooter:
+    """Read the footer of a merged file."""
+    full = folder.resolve(path)
+    with folder.files.open_input_file(full) as opened, pq.ParquetFile(opened) as file:
+        values = file.metadata.metadata or {}
+    return MergedFooter(
+        digest=values.get(DIGEST.encode(), b"").decode(),
+        index=read_index(values.get(INDEX.encode(), b"").decode()),
+    )
+
+
+def write_file(
+    source: TableFolder,
+    files: Sequence[LiveFile],
+    target: TableFolder,
+    path: str,
     *,
     schema: pa.Schema,
     digest: str,
+    index: EpochIndex,
 ) -> LiveFile:
-    """Write the rows of some files into one, in their order; raises if it does not have the same rows then."""
-    path = f"{root}/{target}"
-    if isinstance(files, fs.LocalFileSystem):
-        files.create_dir(str(PurePosixPath(path).parent), recursive=True)
-    with pq.ParquetWriter(path, schema, filesystem=files) as writer:
-        for groups in _portions(files, root, sources):
+    """Write the first rows of some files into one, as many as the index has; raises if others are in it then."""
+    full, most = target.resolve(path), index.rows
+    if isinstance(target.files, fs.LocalFileSystem):
+        target.files.create_dir(str(PurePosixPath(full).parent), recursive=True)
+    with pq.ParquetWriter(full, schema, filesystem=target.files) as writer:
+        for groups in _portions(source, files, most):
             portion = pa.concat_tables(_fit(group, schema, path) for group in groups)
             writer.write_table(portion.combine_chunks(), row_group_size=portion.num_rows)
-        writer.add_key_value_metadata({DIGEST: digest})
-    rows = _require_same_rows(files, root, sources, path)
-    size = files.get_file_info(path).size
-    return LiveFile(path=target, size_bytes=size, rows=rows)
+        writer.add_key_value_metadata({DIGEST: digest, INDEX: index.to_text()})
+    _require_same_rows(_portions(source, files, most), target, path, rows=most)
+    return LiveFile(path=path, size_bytes=target.files.get_file_info(full).size, rows=most)
 
 
 def _fit(group: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
@@ -138,28 +197,31 @@ def _fit(group: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
 
 def _other_columns(path: str, cause: str) -> PermanentError:
     return PermanentError(
-        f"the files of {path} were not merged: a file has other columns than the table: {cause}",
+        f"{path} was not written: a file before has other columns than the table: {cause}",
         hint="write the table again with the columns that it has now",
     )
 
 
 def _require_same_rows(
-    files: fs.FileSystem, root: str, sources: Sequence[LiveFile], path: str
-) -> int:
-    """Compare each row of a merged file with the files before, as they are."""
-    with files.open_input_file(path) as opened, pq.ParquetFile(opened) as merged:
-        rows, numbers = int(merged.metadata.num_rows), merged.num_row_groups
-        portions = enumerate(_portions(files, root, sources))
+    portions: Iterator[list[pa.Table]], target: TableFolder, path: str, *, rows: int
+) -> None:
+    """Compare each row of a new file with the rows of the files before, as they are."""
+    full = target.resolve(path)
+    with target.files.open_input_file(full) as opened, pq.ParquetFile(opened) as written:
+        numbers, count = written.num_row_groups, written.metadata.num_rows
         same = [
-            number < numbers and _is_same(merged.read_row_group(number), groups)
-            for number, groups in portions
+            number < numbers and _is_same(written.read_row_group(number), groups)
+            for number, groups in enumerate(portions)
         ]
-    if rows != sum(file.rows for file in sources) or len(same) != numbers or not all(same):
-        raise PermanentError(
-            f"the files of {path} were not merged: they do not have the rows of the {len(sources)} files before",
-            hint="check the disk, and the files of the table with the job `rehash_output`",
-        )
-    return rows
+    if count != rows or len(same) != numbers or not all(same):
+        raise _other_rows(path)
+
+
+def _other_rows(path: str) -> PermanentError:
+    return PermanentError(
+        f"{path} was not written: it does not have the rows of the files before",
+        hint="check the disk, and the files of the table with the job `rehash_output`",
+    )
 
 
 def _is_same(merged: pa.Table, groups: Sequence[pa.Table]) -> bool:
@@ -189,12 +251,12 @@ def _has_values(merged: pa.ChunkedArray, before: pa.ChunkedArray) -> bool:
 
 
 def _portions(
-    files: fs.FileSystem, root: str, sources: Sequence[LiveFile]
+    folder: TableFolder, sources: Sequence[LiveFile], most: int
 ) -> Iterator[list[pa.Table]]:
-    """The rows of some files in their order and as they are, in portions of a bounded size."""
+    """The first rows of some files in their order and as they are, in portions of a bounded size."""
     gathered: list[pa.Table] = []
     rows, size = 0, 0
-    for group in _row_groups(files, root, sources):
+    for group in _row_groups(folder, sources, most):
         if gathered and (rows + group.num_rows > PORTION_ROWS or size > PORTION_BYTES):
             yield gathered
             gathered, rows, size = [], 0, 0
@@ -204,20 +266,64 @@ def _portions(
         yield gathered
 
 
-def _row_groups(files: fs.FileSystem, root: str, sources: Sequence[LiveFile]) -> Iterator[pa.Table]:
+def _row_groups(folder: TableFolder, sources: Sequence[LiveFile], most: int) -> Iterator[pa.Table]:
+    """The first rows of some files; raises if a file has not the rows that the table says."""
     for source in sources:
         with (
-            files.open_input_file(f"{root}/{source.path}") as opened,
+            folder.files.open_input_file(folder.resolve(source.path)) as opened,
             # Spark's older timestamps reach further than nanoseconds do.
             pq.ParquetFile(opened, coerce_int96_timestamp_unit="us") as file,
         ):
-            for number in range(file.num_row_groups):
+            if file.metadata.num_rows != source.rows:
+                raise _other_rows(source.path)
+            for number in range(file.num_row_groups if most else 0):
                 group = file.read_row_group(number, use_threads=False)  # most files are small
+                group = group.slice(0, most)
+                most -= group.num_rows
                 if group.num_rows:
                     yield group.replace_schema_metadata(None)
 
 
-def read_digest(files: fs.FileSystem, path: str) -> str:
-    """The digest of all rows of a merged range, from one of its files; empty if it is unknown."""
-    with files.open_input_file(path) as opened, pq.ParquetFile(opened) as file:
-        return ((file.metadata.metadata or {}).get(DIGEST.encode()) or b"").decode()
+def replace_files(
+    table: DeltaTable,
+    *,
+    removed: Sequence[LiveFile],
+    added: Sequence[LiveFile],
+    commit: CommitProperties,
+    at: float,
+    data_change: bool,
+) -> None:
+    """Commit files in place of others."""
+    millis = int(at * 1000)
+    table.create_write_transaction(
+        [
+            *(add_action(file, at, data_change=data_change) for file in added),
+            *(
+                RemoveAction(
+                    path=file.path,
+                    data_change=data_change,
+                    deletion_timestamp=millis,
+                    size=file.size_bytes,
+                    partition_values=partition_values(file.path),
+                )
+                for file in removed
+            ),
+        ],
+        "append",
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=commit,
+        post_commithook_properties=WITHOUT_CLEANUP,
+    )
+
+
+def add_action(file: LiveFile, at: float, *, data_change: bool) -> AddAction:
+    """The entry of a file in the log of its table."""
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values=partition_values(file.path),
+        modification_time=int(at * 1000),
+        data_change=data_change,
+        stats=json.dumps({"numRecords": file.rows} if file.rows else {}),
+    )

@@ -25,7 +25,6 @@ from holdfast.orchestration.playbooks.restore.point import (
     vault_of,
 )
 from holdfast.orchestration.playbooks.restore.restore import SnapshotCopied
-from holdfast.orchestration.playbooks.restore.tables import tables_of
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.vault import catalogue
 from holdfast.resources.vault.manifest import SnapshotName
@@ -127,12 +126,9 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         return SnapshotCopied(**copied)
 
     def _copy_output(self) -> OutputCopied:
-        output = tables_of(self.project, self.stream).output
-        assert output is not None, "only streams with a table can be forked"  # noqa: S101
         files = dead_letters = None
         if not self._table.is_done():
-            version = output.version(self.stream, self.point.epoch)
-            files = self._table.copy(version)
+            files = self._table.copy(self.point.later_entries(self.project))
         if (table := self._dead_letters) is not None and not table.is_done():
             dead_letters = table.copy_dead_letters()
         return OutputCopied(files=files, dead_letters=dead_letters)
@@ -224,10 +220,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
             raise PermanentError(
                 f"there is a stream {self.into} already", hint="fork under another name"
             )
-        self._table.require_copyable()
-        output = tables_of(self.project, self.stream).output
-        if output is not None:
-            output.version(self.stream, point.epoch)
+        self._table.require_copyable(point.later_entries(self.project))
         require_source(self.project, self.stream, point.first_computed, point.epoch)
         self.observe()
 

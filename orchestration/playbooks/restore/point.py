@@ -63,6 +63,10 @@ class RestorePoint:
         """How many committed epochs are undone."""
         return self.last_epoch - self.epoch
 
+    def later_entries(self, project: Project) -> list[LedgerEntry]:
+        """The entries of the ledger after the epoch."""
+        return project.store.ledger.between(self.stream, self.epoch + 1, self.last_epoch)
+
     @property
     def first_computed(self) -> int:
         """The epoch that follows the snapshot."""

@@ -163,8 +163,7 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
                 vault.mark(step.history, after_epoch=step.epoch)
                 return SnapshotsMarked(len(vault.listing().superseded))
             case RollOutput():
-                point = RollbackPoint(stream=self.stream, history=step.history, epoch=step.epoch)
-                return self._tables.roll(point)
+                return self._roll_output(step.history, step.epoch)
             case EndRestore():
                 # Before the stream should run again: a launch then uses the corrected declaration.
                 apply_declaration(self.project, self.stream)
@@ -172,6 +171,11 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
                 return StepResult()
             case StartStream():
                 return self._start()
+
+    def _roll_output(self, history: int, epoch: int) -> StepResult:
+        undone = self.project.store.restores.set_aside(self.stream, history)
+        point = RollbackPoint(stream=self.stream, history=history, epoch=epoch, undone=undone)
+        return self._tables.roll(point)
 
     @property
     def _requested(self) -> RestoreRow:
@@ -299,7 +303,7 @@ def preflight(
             hint="omit --keep-output: it is for sinks of your own",
         )
     if output is not None:
-        output.version(stream, point.epoch)
+        output.require_possible(point.epoch, point.later_entries(project))
     elif not keep_output:
         raise PermanentError(
             f"the output of {stream} cannot be rolled back: it goes to a function of your own",

@@ -18,7 +18,7 @@ from sqlalchemy.sql.base import Executable
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.records import DesiredState, RestoreRow
+from holdfast.resources.control_store.records import DesiredState, LedgerEntry, RestoreRow
 from holdfast.resources.control_store.schema import (
     epoch_files,
     epoch_floors,
@@ -80,6 +80,14 @@ _KEEP = sa.insert(ledger_superseded).from_select(
         ledger.c.stream == sa.bindparam("of_stream"),
         ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")),
     ),
+)
+_SET_ASIDE = (
+    sa.select(ledger_superseded.c.stream, *(ledger_superseded.c[name] for name in _ENTRY))
+    .where(
+        ledger_superseded.c.stream == sa.bindparam("of_stream"),
+        ledger_superseded.c.history == sa.bindparam("number"),
+    )
+    .order_by(ledger_superseded.c.epoch)
 )
 _FIRST_LATER = sa.select(sa.func.min(ledger.c.epoch)).where(
     ledger.c.stream == sa.bindparam("of_stream"), ledger.c.epoch > sa.bindparam("last_epoch")
@@ -199,6 +207,11 @@ class Restores:
             connection.execute(_KEEP, {**portion, "number": closed.history})
             connection.execute(_DROP_COPIES, portion)
             return connection.execute(_DROP_ENTRIES, portion).rowcount
+
+    def set_aside(self, stream: str, history: int) -> list[LedgerEntry]:
+        """The entries of later epochs that the restore which began a history has set aside."""
+        values = {"of_stream": stream, "number": history}
+        return self._database.find_all(LedgerEntry, _SET_ASIDE, values)
 
     def finish(self, begun: RestoreRow) -> None:
         """Record that state and output are restored, and start the stream if it ran before."""

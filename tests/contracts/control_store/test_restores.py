@@ -79,6 +79,20 @@ class TestRestores:
         assert len(store.epochs.between("words", 0, 99)) == 5
         assert store.restores.current_history("words") == 1
 
+    def test_what_each_restore_has_set_aside_is_known(self, store: ControlStore) -> None:
+        committed(store, 5)
+        before = store.ledger.between("words", 3, 99)
+        first = wanted(store, 2)
+        store.restores.begin(first)
+        store.restores.finish(first)
+        assert store.restores.set_aside("words", 1) == before
+        store.ledger.commit(an_entry(3, digest="again"), history=1)
+        store.restores.begin(wanted(store, 1))
+        assert [entry.epoch for entry in store.restores.set_aside("words", 1)] == [3, 4]
+        assert [entry.epoch for entry in store.restores.set_aside("words", 2)] == [2, 3]
+        assert store.restores.set_aside("words", 2)[1].digest == "again"
+        assert store.restores.set_aside("other", 1) == []
+
     def test_begun_twice_is_begun_once(self, store: ControlStore) -> None:
         committed(store, 5)
         request = wanted(store, 2)

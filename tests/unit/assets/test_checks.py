@@ -213,7 +213,8 @@ def test_an_epoch_that_is_there_twice_is_found(projects: SimulatedProjects) -> N
         a_commit(path, 0, words(10))
         a_commit(path, 0, words(10), app="another")
         assert problems(audit(project, CLICKS)) == [
-            "epoch 0 (10 rows in the ledger) has 2 commits in the table"
+            "epoch 0 (10 rows in the ledger) has 2 commits in the table",
+            "epoch 0 is in the files of the table twice",
         ]
 
 

@@ -8,12 +8,13 @@ import pytest
 from deltalake import DeltaTable
 
 from benchmarks.ageing.control_store import Author, ControlStoreAgeing, Detail, move_rows
-from benchmarks.ageing.hours import ALL_HOURS, RECORDS_HOURS, choose_detail
+from benchmarks.ageing.hours import ALL_HOURS, INPUT_HOURS, RECORDS_HOURS, choose_detail
 from benchmarks.ageing.output_table import TableAgeing, move_table
 from benchmarks.ageing.snapshots import EVERY_SECONDS, SnapshotAgeing, renumbered
 from benchmarks.ageing.workload import INPUT, RATE
 from benchmarks.ageing.world import SimulatedProject
-from holdfast.observation.tables import table_epochs
+from holdfast.ft_policies.table_epochs import EpochRange
+from holdfast.observation.tables import merged_rows, table_epochs
 from holdfast.orchestration.inputs import read_inputs
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.project import open_project
@@ -101,6 +102,9 @@ def test_an_hour_that_was_compacted_long_ago_is_one_file_with_each_epoch_once(
     epochs = table_epochs(table, stream)
     assert all(epochs.holds(epoch) for epoch in range(EPOCHS + SECONDS))
     assert epochs.twice == ()
+    merged = EpochRange(EPOCHS, EPOCHS + half - 1)
+    rows = merged_rows(project, stream, table, merged)
+    assert rows == dict.fromkeys(range(EPOCHS, EPOCHS + half), RATE)  # a restore can cut it
     assert table.to_pyarrow_table().num_rows == (EPOCHS + SECONDS) * RATE
     assert table.transaction_version(f"holdfast/{stream}") == EPOCHS + SECONDS - 1
 
@@ -132,7 +136,8 @@ def test_of_the_snapshots_of_an_old_hour_the_last_is_there_and_the_catalogue_kno
 
 def test_the_last_hours_are_written_in_full() -> None:
     assert choose_detail(0) is choose_detail(ALL_HOURS - 1) is Detail.ALL
-    assert choose_detail(ALL_HOURS) is choose_detail(RECORDS_HOURS - 1) is Detail.RECORDS
+    assert choose_detail(ALL_HOURS) is choose_detail(INPUT_HOURS - 1) is Detail.INPUT
+    assert choose_detail(INPUT_HOURS) is choose_detail(RECORDS_HOURS - 1) is Detail.RECORDS
     assert choose_detail(RECORDS_HOURS) is Detail.MERGED
 
 

@@ -14,7 +14,7 @@ from holdfast.resources.object_store.connection import S3Connection
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_table
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.projects import a_project, stream_yaml
-from tests.builders.streams import CLICKS, a_wanted_stream
+from tests.builders.streams import CLICKS, commit_epochs
 from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
 
 STAGED = "data/000000000009-clicks-0123abcd-89abcdef"
@@ -153,7 +153,7 @@ def test_orphans_of_the_dead_letters_go_too(projects: SimulatedProjects) -> None
 
 
 def a_table_with_an_old_log(project: SimulatedProject, *, keep_seconds: float) -> Path:
-    """The commits before its checkpoint are two hours old."""
+    """The commits before its checkpoint are three hours old."""
     path = project.config.table_path(CLICKS)
     schema = Schema.from_arrow(words(1).schema)
     make_table(path, no_s3, schema=schema, partition_by=(), keep_seconds=keep_seconds)
@@ -161,7 +161,7 @@ def a_table_with_an_old_log(project: SimulatedProject, *, keep_seconds: float) -
         a_commit(path, epoch, words(1))
     DeltaTable(path).create_checkpoint()
     log = Path(path) / "_delta_log"
-    long_ago = log.stat().st_mtime - 7200
+    long_ago = log.stat().st_mtime - 3 * 3600
     for commit in log.glob("*.json"):
         os.utime(commit, (long_ago, long_ago))
     return log
@@ -171,22 +171,26 @@ def no_s3() -> S3Connection:
     raise AssertionError
 
 
-def test_a_log_is_kept_while_a_restore_is_unfinished(projects: SimulatedProjects) -> None:
+def test_a_log_is_kept_while_the_ledger_lacks_the_newest_epoch_of_the_table(
+    projects: SimulatedProjects,
+) -> None:
+    """The next replica reads the commit of that epoch, and enters it."""
     with projects.open() as project:
-        a_wanted_stream(project)
+        commit_epochs(project, 2)
         log = a_table_with_an_old_log(project, keep_seconds=60.0)
-        restore = project.store.restores.request(CLICKS, epoch=0, snapshot=None, why="", run="")
         before = set(log.iterdir())
         prune_orphans(project, CLICKS, dry_run=False)
-        assert restore is not None
         assert set(log.iterdir()) == before
+        commit_epochs(project, 3)
+        prune_orphans(project, CLICKS, dry_run=False)
+        assert not before <= set(log.iterdir())
 
 
-@pytest.mark.parametrize("window", ["1d", "1h"])
-def test_a_changed_restore_window_reaches_a_table_that_is_there(
-    tmp_path: Path, window: str
+@pytest.mark.parametrize("kept_for", ["1d", "1h"])
+def test_a_changed_time_for_older_versions_reaches_a_table_that_is_there(
+    tmp_path: Path, kept_for: str
 ) -> None:
-    deployment = f"retention: {{restore_window: {window}}}"
+    deployment = f"retention: {{table_versions: {kept_for}}}"
     root = a_project(tmp_path, clicks=stream_yaml(), holdfast=deployment)
     with SimulatedProjects(root).open() as project:
         log = a_table_with_an_old_log(project, keep_seconds=600.0)
@@ -195,7 +199,7 @@ def test_a_changed_restore_window_reaches_a_table_that_is_there(
         drop_orphans(project, project.config.table_path(CLICKS))
         properties = DeltaTable(project.config.table_path(CLICKS)).metadata().configuration
         kept = len(list(log.glob("*.json")))
-    seconds = {"1d": 86400, "1h": 3600}[window]
+    seconds = {"1d": 86400, "1h": 3600}[kept_for]
     assert properties["delta.logRetentionDuration"] == f"interval {seconds} seconds"
     assert properties["delta.deletedFileRetentionDuration"] == f"interval {seconds + 7200} seconds"
-    assert (kept == commits + 1) is (window == "1d")  # one commit changes it
+    assert (kept == commits + 1) is (kept_for == "1d")  # one commit changes it

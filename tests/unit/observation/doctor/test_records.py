@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
 from holdfast.ft_policies.timings import DRILL_WITHIN_SECONDS
@@ -82,6 +83,46 @@ def test_an_epoch_that_only_the_table_has_is_entered_and_withdrawn(
     assert finding_kinds(project) == []
     Quarantine(project, CLICKS, RUN).undo()
     assert everything(project) == before
+
+
+def forget_log(project: SimulatedProject) -> None:
+    """Leave a checkpoint of the table and nothing before it."""
+    path = project.config.table_path(CLICKS)
+    table = DeltaTable(path)
+    table.create_checkpoint()
+    for old in (Path(path) / "_delta_log").glob("*.json"):
+        if int(old.stem) < table.version():
+            old.unlink()
+
+
+def test_epochs_that_are_older_than_the_log_are_looked_for_in_the_files(
+    project: SimulatedProject, tmp_path: Path
+) -> None:
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    forget_log(project)
+    assert finding_kinds(project) == []
+    path = project.config.table_path(CLICKS)
+    shutil.rmtree(path)
+    a_table(path)
+    for epoch in (0, 1, 3, 4, 5):
+        a_commit(path, epoch, words(10))
+    forget_log(project)
+    (finding,) = diagnose_stream(project, CLICKS).findings
+    assert (finding.kind, finding.epochs) == (Kind.ENTERED_NOT_WRITTEN, (2,))
+
+
+def test_an_epoch_that_only_the_files_of_the_table_have_needs_a_restore(
+    project: SimulatedProject, tmp_path: Path
+) -> None:
+    a_stopped_stream(project, tmp_path / "checkpoint")
+    forget_log(project)
+    for table in (ledger_copies, ledger):
+        delete_epoch(project.store, table, 2)
+    (finding,) = diagnose_stream(project, CLICKS).findings
+    assert (finding.kind, finding.epochs) == (Kind.WRITTEN_NOT_ENTERED, (2,))
+    assert [advice.command for advice in finding.advice] == ["holdfast restore clicks --epoch 1"]
+    list(Restore(project, CLICKS, RUN, target=RestoreTarget(epoch=1), why="").steps())
+    assert finding_kinds(project) == []
 
 
 def test_the_end_of_the_table_is_written_again_by_a_replay(

@@ -18,14 +18,15 @@ from holdfast.ft_policies.playbooks.compact import (
     files_to_merge,
     find_due,
 )
+from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.observation.growth import measure_table
+from holdfast.observation.tables import merged_rows
 from holdfast.orchestration.playbooks import compact as playbook_module
 from holdfast.orchestration.playbooks.compact import Compact, compact
 from holdfast.orchestration.retention import sample_growth
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.streaming.sinks import compaction
-from holdfast.streaming.sinks.lineage import EpochRange
 from holdfast.streaming.sinks.table_files import live_files
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
@@ -90,7 +91,7 @@ def test_old_epochs_are_merged_and_newer_ones_are_not(project: SimulatedProject)
 def test_a_run_that_dies_before_or_after_any_step_is_finished_by_the_next(
     project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Compact, "_window_hours", lambda _: 0)  # all merged files have expired
+    monkeypatch.setattr(Compact, "_hours_readable", lambda _: 0)  # all merged files have expired
     first, died = 0, []
     for step in STEPS:
         for place in ("before", "after"):
@@ -163,6 +164,82 @@ def test_an_audit_finds_a_merged_range_with_other_rows_and_an_epoch_in_it_twice(
     assert "epochs 0 to 7 have 12 rows in the table, 13 in the ledger" in str(
         differing.metadata["problems"].value
     )
+
+
+def forget_log(project: SimulatedProject) -> None:
+    """Leave a checkpoint of the table and nothing before it."""
+    table = DeltaTable(project.config.table_path(CLICKS))
+    table.create_checkpoint()
+    for old in (Path(project.config.table_path(CLICKS)) / "_delta_log").glob("*.json"):
+        if int(old.stem) < table.version():
+            old.unlink()
+
+
+def problems(project: SimulatedProject) -> str:
+    return str(audit(project, CLICKS).metadata["problems"].value)
+
+
+def test_epochs_whose_commits_are_no_longer_in_the_log_are_proven_by_the_files(
+    project: SimulatedProject,
+) -> None:
+    commit(project, *range(8))
+    compact(project, CLICKS)
+    commit(project, 8, 9, 10, age_seconds=60.0)
+    forget_log(project)
+    commit(project, 11, 12, age_seconds=60.0)
+    result = audit(project, CLICKS)
+    assert result.passed, result.description
+    checked = result.metadata["table_epochs_checked"].value
+    assert checked == "0 to 12, up to 9 by the files of the table"
+
+
+@pytest.mark.parametrize(("damaged", "rows"), [(9, 0), (2, 3)])
+def test_an_epoch_that_is_older_than_the_log_and_has_other_rows_is_found(
+    project: SimulatedProject, damaged: int, rows: int
+) -> None:
+    commit(project, *range(8))
+    compact(project, CLICKS)
+    commit(project, 8, 9, 10, age_seconds=60.0)
+    if damaged == 9:
+        DeltaTable(project.config.table_path(CLICKS)).delete("count >= 90 and count < 100")
+        expected = "epoch 9 (2 rows in the ledger) has 0 rows in the table"
+    else:
+        _enter_rows(project, {2: 3, 1: 1})  # the sum of the range is right
+        expected = "epoch 2 (3 rows in the ledger) has 2 rows in the table"
+    forget_log(project)
+    assert expected in problems(project)
+
+
+def _enter_rows(project: SimulatedProject, rows: dict[int, int]) -> None:
+    with sqlite3.connect(project.config.home / "control.db") as database:
+        database.executemany(
+            "UPDATE ledger SET rows = ? WHERE epoch = ?", [(n, epoch) for epoch, n in rows.items()]
+        )
+
+
+def test_rows_that_another_program_has_written_again_are_not_missed(
+    project: SimulatedProject,
+) -> None:
+    commit(project, *range(8), age_seconds=60.0)
+    DeltaTable(project.config.table_path(CLICKS)).optimize.compact()
+    forget_log(project)
+    result = audit(project, CLICKS)
+    assert result.passed, result.description
+
+
+def test_a_merged_file_tells_only_those_epochs_apart_that_can_be_restored(
+    project: SimulatedProject,
+) -> None:
+    commit(project, *range(8))
+    compact(project, CLICKS)
+    project.store.retention.prune_epochs(CLICKS, before=5)
+    commit(project, *range(8, 16))
+    compact(project, CLICKS)
+    table = DeltaTable(project.config.table_path(CLICKS))
+    known = merged_rows(project, CLICKS, table, EpochRange(0, 15))
+    assert set(known) == {5, 6, 8, 9, 10, 12, 13, 14}
+    result = audit(project, CLICKS)
+    assert result.passed, result.description
 
 
 def test_pruned_epochs_of_a_merged_range_still_count(project: SimulatedProject) -> None:

@@ -197,11 +197,11 @@ def at_once(acts: list[Any]) -> None:
         raise errors[0]
 
 
-def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_restore_window(
+def test_a_new_table_writes_few_checkpoints_and_keeps_its_versions_as_long_as_declared(
     project: World,
 ) -> None:
     sink = project.sink("a")
-    sink.spec = sink.spec.model_copy(update={"restore_window_seconds": 2 * 86400.0})
+    sink.spec = sink.spec.model_copy(update={"table_versions_seconds": 2 * 86400.0})
     sink.prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
     assert configuration == {
@@ -211,10 +211,28 @@ def test_a_new_table_writes_few_checkpoints_and_can_be_rolled_back_for_the_resto
     }
 
 
-def test_a_table_without_a_restore_window_keeps_what_delta_keeps(project: World) -> None:
+def test_a_table_without_a_declared_time_keeps_what_delta_keeps(project: World) -> None:
     project.sink("a").prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
     assert configuration == {"delta.checkpointInterval": "200"}
+
+
+def test_a_replica_that_read_the_table_before_its_log_was_deleted_commits(
+    project: World,
+) -> None:
+    late, other = project.sink("late"), project.sender("other")
+    other(Rows([0]), 0)
+    late.prepare(SCHEMA)
+    staged = late.stage(Rows([4]), 4, write=True)
+    for epoch in (1, 2, 3):
+        other(Rows([epoch]), epoch)
+    table = DeltaTable(str(project.folder / "table"))
+    table.create_checkpoint()
+    for commit in (project.folder / "table/_delta_log").glob("*.json"):
+        if int(commit.stem) < table.version():
+            commit.unlink()
+    late.commit(staged, 4)
+    assert project.output() == [0, 1, 2, 3, 4]
 
 
 def killed_between_table_and_ledger(project: World, numbers: list[int]) -> None:
