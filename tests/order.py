@@ -21,6 +21,12 @@ LONGEST_FIRST = (
     "tests/integration/resources/test_vault_spark.py",
     "tests/integration/orchestration/test_killed_commands.py",
     "tests/integration/streaming/test_standby_queries.py",
+    "tests/integration/resources/test_control_races.py",
+    "tests/integration/streaming/test_session.py",
+    "tests/integration/streaming/test_sending.py",
+    "tests/integration/streaming/test_worker_memory.py",
+    "tests/integration/resources/test_vault_incremental.py",
+    "tests/integration/apps/test_word_count_stream.py",
     "tests/model/test_model.py",
     "tests/model/test_conformance.py",
 )

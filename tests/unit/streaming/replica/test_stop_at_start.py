@@ -18,6 +18,9 @@ from tests.builders.control_rows import register
 from tests.builders.replicas import REPLICA, a_spec
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(90)  # a process of its own, which imports all of a replica
+WITHIN_SECONDS = 30.0
+
 # Its session never starts, as one whose Spark master does not answer; nor does its object store.
 DRIVER = """
 import pathlib, subprocess, sys, threading
@@ -50,9 +53,11 @@ def test_it_reports_its_end_and_leaves_no_process(
         handle = ProcessHandle.of(driver.pid)
         try:
             if asked_by == "row":
-                wait_until(lambda: _row(store).heartbeat_at is not None, within_seconds=15.0)
+                wait_until(
+                    lambda: _row(store).heartbeat_at is not None, within_seconds=WITHIN_SECONDS
+                )
                 store.replicas.desire(REPLICA, OFF)
-            assert driver.wait(15.0) == EXIT_STOPPED
+            assert driver.wait(WITHIN_SECONDS) == EXIT_STOPPED
         finally:
             handle.kill()
             driver.wait()
