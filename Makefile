@@ -2,14 +2,14 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .DELETE_ON_ERROR:
-.PHONY: help venv java format lint audit house unit integration e2e test model chaos chaos-migrations demo bench clean soak
+.PHONY: help venv java format lint lint-types lint-rules audit house unit integration e2e test model chaos chaos-migrations demo bench clean soak
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 WITH_JAVA := JAVA_HOME="$$(scripts/find-java)"
 PYTEST := $(BIN)/python -m pytest
-# Test files in parallel on two cores; a test with several drivers needs both cores.
-TWO_AT_ONCE := -n 2 --dist loadfile
+# Test files in parallel on two cores, in the order of tests/order.py; a test with several drivers needs both cores.
+TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 # A benchmark is a script; modules that the scripts share have no __main__.
 BENCHMARKS := $(filter-out render,$(basename $(notdir $(shell grep -ls __main__ benchmarks/*.py))))
 
@@ -31,10 +31,15 @@ format: venv ## format the code and apply the fixes of ruff
 	$(BIN)/ruff check --fix .
 
 lint: venv ## check format and rules (ruff), layers (import-linter), types (mypy), secrets (detect-secrets)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-types lint-rules
+
+lint-types: venv
+	$(BIN)/mypy
+
+lint-rules: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	$(BIN)/mypy
 	$(BIN)/python scripts/house.py --lint
 	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --cores 2 --disable-plugin Base64HighEntropyString --disable-plugin HexHighEntropyString
 
@@ -55,8 +60,8 @@ e2e: venv java ## run the tests that kill and hang real drivers, including the s
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m crowded --timeout=900
 
 test: lint java ## run lint and all tests except the slow ones, the cheapest first
-	$(WITH_JAVA) $(PYTEST) tests/unit tests/contracts tests/model tests/integration -m "not slow" $(TWO_AT_ONCE) --timeout=300
-	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and not crowded" $(TWO_AT_ONCE) --timeout=900
+	$(WITH_JAVA) $(PYTEST) tests/unit tests/contracts tests/model -m "not slow" $(TWO_AT_ONCE) --timeout=300
+	$(WITH_JAVA) $(PYTEST) tests/e2e tests/integration -m "not slow and not crowded" $(TWO_AT_ONCE) --timeout=300
 	$(WITH_JAVA) $(PYTEST) tests/e2e -m "not slow and crowded" --timeout=900
 
 model: venv ## search all interleavings of two replicas, sensor, operator and faults over 3 epochs; minutes, one core

@@ -2,7 +2,10 @@
 
 import sys
 
+import pytest
 from hypothesis import settings
+
+from tests.order import file_rank
 
 settings.register_profile(
     "any machine", deadline=None
@@ -18,3 +21,8 @@ def pytest_configure() -> None:
     main = sys.modules["__main__"]
     if not hasattr(main, "__file__"):
         main.__file__ = __file__
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files; the order of the tests within a file stays."""
+    items.sort(key=lambda item: file_rank(item.nodeid))

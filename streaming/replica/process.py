@@ -4,10 +4,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NoReturn
 
 import psutil
 from pyspark.sql import SparkSession
@@ -37,10 +38,10 @@ from holdfast.streaming.replica.heartbeat import EXIT_LOST, Departure, Heartbeat
 from holdfast.streaming.replica.host import SpareCapacityGuard
 from holdfast.streaming.replica.output import Sending
 from holdfast.streaming.replica.processor import Processor
-from holdfast.streaming.replica.reconciler import Ending, Reconciler
+from holdfast.streaming.replica.reconciler import POLL_SECONDS, Ending, Reconciler
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from holdfast.streaming.spark.class_archive import ClassArchive
-from holdfast.streaming.spark.session import checkpoint_conf, end_session
+from holdfast.streaming.spark.session import checkpoint_conf, end_session, settings_file
 from holdfast.streaming.spec import ReplicaSpec
 from holdfast.streaming.state.follower import RestoredState, restore
 from holdfast.streaming.state.standby import Standby
@@ -104,7 +105,7 @@ class ReplicaProcess:
             row,
             lease,
             beat_seconds=supervision.heartbeat,
-            on_lost=partial(_leave_at_once, gate),
+            on_lost=partial(_leave_at_once, gate, EXIT_LOST),
         )
 
     def _run(self, heartbeat: Heartbeat, gate: Gate) -> tuple[SparkSession, Ending]:
@@ -117,8 +118,9 @@ class ReplicaProcess:
             objects, name, rolled_back=rolled_back, project_id=self.store.identity.project_id
         )
         is_primary = heartbeat.row.slot is Slot.PRIMARY
-        spark, start = self._deploy(vault, sampler, read_snapshot=is_primary)
-        reconciler = self._reconciler(heartbeat, gate, vault, sampler, spark, start)
+        departure = Departure(heartbeat, self.stop_requested)
+        spark, start = self._deploy(departure, gate, vault, sampler, read_snapshot=is_primary)
+        reconciler = self._reconciler(departure, gate, vault, sampler, spark, start)
         self.archive.write_after(reconciler.leading, spark)
         if not is_primary:
             self._stand_by(spark, sampler, reconciler)
@@ -126,7 +128,7 @@ class ReplicaProcess:
 
     def _reconciler(
         self,
-        heartbeat: Heartbeat,
+        departure: Departure,
         gate: Gate,
         vault: SnapshotVault,
         sampler: Sampler,
@@ -135,7 +137,7 @@ class ReplicaProcess:
     ) -> Reconciler:
         """Make the parts of a replica and connect them."""
         spec, store, wake = self.spec, self.store, threading.Event()
-        departure = Departure(heartbeat, self.stop_requested)
+        heartbeat = departure.heartbeat
         ledger = LedgerWriter(store, spec.stream.name, spec.replica, heartbeat.lease, spec.history)
         sender = open_sender(spec, ledger, sending=False)
         standby = Standby(spec, vault, store, sampler, start)
@@ -171,14 +173,20 @@ class ReplicaProcess:
         self._rehearse(spark, sampler, lambda: monitor.promotion is not None or departure.is_due())
 
     def _deploy(
-        self, vault: SnapshotVault, sampler: Sampler, *, read_snapshot: bool
+        self,
+        departure: Departure,
+        gate: Gate,
+        vault: SnapshotVault,
+        sampler: Sampler,
+        *,
+        read_snapshot: bool,
     ) -> tuple[SparkSession, RestoredState | None]:
         """Wait for Spark; a primary reads the snapshot at the same time."""
         with ThreadPoolExecutor(1, thread_name_prefix="restore") as pool:
             restoring = (
                 pool.submit(restore, self.spec, self.store, vault) if read_snapshot else None
             )
-            spark = self.session.result()
+            spark = self._await_session(departure, gate)
             deploy_seconds = SYSTEM_CLOCK.now() - psutil.Process().create_time()
             sampler.record(SampleName.DEPLOY_SECONDS, deploy_seconds)
             restored = None if restoring is None else restoring.result()
@@ -187,6 +195,15 @@ class ReplicaProcess:
             if restored.manifest is not None:
                 _log_mismatches(spark, restored.manifest)
         return spark, restored
+
+    def _await_session(self, departure: Departure, gate: Gate) -> SparkSession:
+        """Wait for Spark; a replica that has to leave before ends here, since Spark may never answer."""
+        while not wait([self.session], POLL_SECONDS).done:
+            if departure.is_due():
+                self._leave(departure.heartbeat, ReplicaState.STOPPED, "stop requested")
+                settings_file(self.spec).unlink(missing_ok=True)
+                _leave_at_once(gate, EXIT_STOPPED)
+        return self.session.result()
 
     def _rehearse(self, spark: SparkSession, sampler: Sampler, give_up: Callable[[], bool]) -> None:
         try:
@@ -222,14 +239,14 @@ def _log_mismatches(spark: SparkSession, manifest: Manifest) -> None:
         log.warning("the checkpoint keeps its old setting: %s", line)
 
 
-def _leave_at_once(gate: Gate) -> None:
+def _leave_at_once(gate: Gate, exit_code: int) -> NoReturn:
     """Shut the gate and leave at once, with the JVM: there is nothing to save, and the successor needs the CPU."""
     gate.set(GateState(open=False, token=0))
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             child.kill()
     logging.shutdown()
-    os._exit(EXIT_LOST)
+    os._exit(exit_code)
 
 
 def _message(error: Exception) -> str:

@@ -107,11 +107,16 @@ def _start(spec: ReplicaSpec, faster: str) -> SparkSession:
     conf = _conf(spec, faster)
     # The builder itself would pass the settings as arguments.
     start_java = SparkContext._ensure_initialized  # noqa: SLF001
-    launch_java(spec.folder / "spark.properties", conf, start_java)
+    launch_java(settings_file(spec), conf, start_java)
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def settings_file(spec: ReplicaSpec) -> Path:
+    """Where the settings are while Java starts; they may have secrets."""
+    return spec.folder / "spark.properties"
 
 
 def launch_java(file: Path, conf: Mapping[str, str], start: Callable[[], None]) -> None:

@@ -233,7 +233,7 @@ def a_soak_project(folder: Path, engine: Engine, streams: int) -> Iterator[SoakP
         small_disk = opened.enter_context(a_small_disk(folder / "small-disk"))
         deployment = dict(DEPLOYMENT)
         if engine is Engine.POSTGRESQL:
-            url = opened.enter_context(fresh_database())
+            url = opened.enter_context(fresh_database(durable=True))
             shift_server_clock(
                 url, 0.0
             )  # sessions look for the clock where they did when they began

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 START_SECONDS = 180.0
 

@@ -154,11 +154,14 @@ def _a_dead_run_is_finished_by_the_next(stream: LiveStream) -> None:
 
 
 def _a_target_that_fails_is_let_go(stream: LiveStream) -> None:
-    """No Spark master answers there, so the target is not up in time; the primary has never stopped."""
+    """No Spark master answers there, so the target is not up in time, and leaves before Spark gives up.
+
+    The primary has never stopped.
+    """
     primary = stream.primary()
     stream.declare(resources=resources("1400m", master="spark://127.0.0.1:9"))
     with pytest.raises(PermanentError, match="rolled back"):
-        list(stream.migrate(MigrationRequest(within_seconds=20.0)))
+        list(stream.migrate(MigrationRequest(within_seconds=8.0)))
     assert stream.primary().id == primary.id
     assert stream.look().secondary is None
     _demand(stream, memory="1400m")

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 import venv
 from collections.abc import Iterator
@@ -72,7 +73,25 @@ def environment(tmp_path: Path) -> Path:
     (wheel,) = wheels.glob("*.whl")
     constraints = REPOSITORY / "constraints.txt"
     run(*uv, "pip", "install", "--python", folder, "-c", constraints, wheel, cwd=tmp_path)
+    share_bytecode(folder)
     return folder
+
+
+def share_bytecode(environment: Path) -> None:
+    """Take the dependencies as they are compiled here; Python compares each with its source before it uses it."""
+    ours = Path(sysconfig.get_path("purelib"))
+    (theirs,) = environment.glob("lib/python*/site-packages")
+    for cache in ours.rglob("__pycache__"):
+        place = theirs / cache.relative_to(ours)
+        if place.parent.is_dir() and place.relative_to(theirs).parts[0] != "holdfast":
+            shutil.copytree(cache, place, copy_function=link_or_copy, dirs_exist_ok=True)
+
+
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copyfile(source, target)
 
 
 @pytest.fixture

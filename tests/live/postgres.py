@@ -28,9 +28,19 @@ def _server_uri() -> str:
     return str(_server().get_uri())
 
 
+@cache
+def _forgo_fsync() -> None:
+    """Let the server wait for no disk: most of the time of a small test would be that wait."""
+    with psycopg.connect(_server_uri(), autocommit=True) as admin:
+        admin.execute("ALTER SYSTEM SET fsync = off")
+        admin.execute("SELECT pg_reload_conf()")
+
+
 @contextmanager
-def fresh_database() -> Iterator[str]:
-    """The URL of an empty database that is dropped afterwards."""
+def fresh_database(*, durable: bool = False) -> Iterator[str]:
+    """The URL of an empty database that is dropped afterwards; a `durable` one survives a crash of the server."""
+    if not durable:
+        _forgo_fsync()
     uri, name = _server_uri(), f"holdfast_{uuid4().hex}"
     with psycopg.connect(uri, autocommit=True) as admin:
         admin.execute(f'CREATE DATABASE "{name}"')

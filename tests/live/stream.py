@@ -34,6 +34,7 @@ from holdfast.streaming.spark.checkpoint import PROVIDER
 REPO = Path(__file__).parents[2]
 Sample = TypeVar("Sample")
 NAME = "words"
+POLL_SECONDS = 0.1  # a look takes a dozen queries, and CPU that the stream under test needs
 DECLARATION: dict[str, Any] = {
     "name": NAME,
     "app": "tests.live.faults:build",
@@ -177,7 +178,7 @@ class LiveStream:
         leave, samples = threading.Event(), [look()]
 
         def sample() -> None:
-            while not leave.wait(0.02):
+            while not leave.wait(0.05):
                 samples.append(look())
 
         sampler = threading.Thread(target=sample, daemon=True)
@@ -217,7 +218,7 @@ class LiveStream:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"no {what} in {seconds} s: {self.story()}"
-            time.sleep(0.05)
+            time.sleep(POLL_SECONDS)
 
     def prove(self) -> Proof:
         return prove(self.project, self.name, expected)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.order import LONGEST_FIRST
+
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -54,6 +56,10 @@ def test_the_commands_are_listed_without_installing_anything() -> None:
 def test_ci_runs_what_people_run() -> None:
     assert "make test" in (REPOSITORY / ".ci" / "run").read_text()
     assert (REPOSITORY / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_the_files_that_run_first_are_there() -> None:
+    assert [file for file in LONGEST_FIRST if not (REPOSITORY / file).is_file()] == []
 
 
 def test_constraints_are_versions_only_and_cover_what_is_declared() -> None:

@@ -89,7 +89,7 @@ def eventually(true: Callable[[], bool], *, seconds: float = 20.0) -> bool:
     return True
 
 
-def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: Path) -> None:
+def test_up_finds_what_runs_what_dies_is_replaced_and_down_leaves_nothing(root: Path) -> None:
     first = holdfast(root, "up", "--no-streams")
     second = holdfast(root, "up", "--no-streams")
 
@@ -107,6 +107,7 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
     assert third["started"]
     assert third["pid"] != first["dagster"]["pid"]
     assert is_ready(root, third["url"])
+    require_restarts(root, third["url"])
 
     gone = holdfast(root, "down")
 
@@ -116,8 +117,8 @@ def test_up_finds_what_runs_replaces_what_crashed_and_down_leaves_nothing(root: 
     assert holdfast(root, "down")["dagster"] == {"stopped": False}
 
 
-def test_a_web_server_a_daemon_and_a_code_server_that_die_are_started_again(root: Path) -> None:
-    url = holdfast(root, "up", "--no-streams")["dagster"]["url"]
+def require_restarts(root: Path, url: str) -> None:
+    """A web server, a daemon and a code server that die are started again."""
     grace = RestartPolicy().start_seconds
     assert eventually(lambda: age_of_daemon(root) > grace, seconds=2 * grace)
     [web] = processes_with(root, "holdfast.orchestration.services.web")

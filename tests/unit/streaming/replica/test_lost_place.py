@@ -14,6 +14,7 @@ from tests.waiting import wait_until
 DRIVER = """
 import logging, pathlib, subprocess, sys, time
 from holdfast.streaming.gate import Gate, GateState
+from holdfast.streaming.replica.heartbeat import EXIT_LOST
 from holdfast.streaming.replica.process import _leave_at_once
 folder = pathlib.Path(sys.argv[1])
 logging.basicConfig(filename=folder / "log")
@@ -24,7 +25,7 @@ jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 logging.warning("lost")
 (folder / "lost_at").write_text(str(time.monotonic()))
 try:
-    _leave_at_once(gate)
+    _leave_at_once(gate, EXIT_LOST)
 finally:
     (folder / "late").touch()
 """
