@@ -152,6 +152,14 @@ class StreamStatus:
         """Whether the live replicas cover the tier that the stream should have."""
         return self.covered.strength >= self.tier.strength
 
+    def failure_of(self, replica: str) -> str:
+        """Why a live replica counts as failed; empty for one that does not."""
+        verdicts = ((self.primary, self.verdict), (self.secondary, self.secondary_verdict))
+        for row, verdict in verdicts:
+            if row is not None and row.id == replica and verdict is not None:
+                return verdict.reason if verdict.health.failed else ""
+        return ""
+
     def recover_facts(self) -> RecoverFacts:
         """The facts that the recover playbook decides on."""
         return RecoverFacts(

@@ -134,7 +134,6 @@ def report(context: Context, playbook: AnyPlaybook) -> Iterator[StepDone[Any]]:
         result = {key: _to_metadata(value) for key, value in done.result.as_dict().items()}
         failure = done.result.failure
         if failure:
-            result["failed"] = failure
             context.log.error("✘ %s: %.2f s: %s", name, done.seconds, failure)
         else:
             context.log.info("%s: %.2f s %s", name, done.seconds, result or "")
