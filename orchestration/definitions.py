@@ -62,24 +62,25 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
     kinds = (streams, tiers, snapshots, outputs)
     names = [stream.name for stream in declared]
     checks = [check for stream in declared for kind in kinds for check in kind.checks(stream)]
+    choices = sorted({*names, *project.broken})
     reports = _build_reports(project.home, names) if declared else []
     return dg.Definitions(
         assets=[*(kind.spec(stream) for stream in declared for kind in kinds), *reports],
         asset_checks=checks,
         jobs=[
-            start_stream,
-            stop_stream,
+            start_stream(choices),
+            stop_stream(choices),
             snapshot_stream,
             switch_tier,
-            migrate_stream,
+            migrate_stream(choices),
             recover_stream,
-            restore_stream,
+            restore_stream(choices),
             prune_snapshots,
             compact_tables,
             rehash_output,
             prove_snapshot,
             drill_stream,
-            repair_stream,
+            repair_stream(choices),
             ensure_object_store,
             *([AUDIT, REPORT_COSTS, REPORT_NOW] if declared else []),
         ],

@@ -135,7 +135,9 @@ def test_the_past_ends_now(project: Project) -> None:
     assert span.to_at == now + 1.0
 
 
-def test_a_replica_that_was_fenced_late_is_billed_until_its_lease_was_over(project: Project) -> None:
+def test_a_replica_that_was_fenced_late_is_billed_until_its_lease_was_over(
+    project: Project,
+) -> None:
     """A host that was off overnight: its replicas are fenced in the morning."""
     now = project.store.now()
     off = {"registered_at": now - 40_000.0, "heartbeat_at": now - 36_000.0}
