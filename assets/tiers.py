@@ -116,7 +116,7 @@ def switches_table(replicas: Iterable[ReplicaRow]) -> dg.TableMetadataValue:
 
 
 def steps_table(changes: Iterable[Change]) -> dg.TableMetadataValue:
-    """The steps of the last changes, and how long each took."""
+    """The steps of the last changes, how long each took, and why one failed."""
     rows = [
         {
             "at": _format_time(step.at),
@@ -126,11 +126,12 @@ def steps_table(changes: Iterable[Change]) -> dg.TableMetadataValue:
             "about": step.about,
             "phase": step.outcome.value,
             "seconds": None if step.seconds is None else round(step.seconds, 3),
+            "reason": step.failure,
         }
         for change in changes
         for step in change.steps
     ]
-    names = ("at", "playbook", "run", "step", "about", "phase")
+    names = ("at", "playbook", "run", "step", "about", "phase", "reason")
     return _table(rows, **dict.fromkeys(names, "string"), seconds="float")
 
 

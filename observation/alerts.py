@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.resources.control_store.records import DesiredState, Incident, IncidentSubject
 from holdfast.resources.control_store.recoveries import lost_at, recovered_at, recovery_sentence
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import RECOVERY
+from holdfast.resources.control_store.tables.incidents import LASTING, RECOVERY
 from holdfast.resources.notifiers import Alert, AlertKind
 from holdfast.resources.project import Project
 
@@ -63,11 +63,11 @@ def _recovery_seconds(project: Project, incident: Incident) -> float | None:
 
 def _open_too_long(project: Project, incident: Incident, at: float) -> Iterator[Alert]:
     """An incident that no run has closed in time; one that only an operator can close, at once."""
-    name, age = incident.stream, at - incident.opened_at
-    handled = incident.kind == RECOVERY
-    if handled and age <= project.config.deployment.alert_after:
+    name, age = incident.stream, at - float(incident.detail.get("since") or incident.opened_at)
+    if incident.kind == RECOVERY and age <= project.config.deployment.alert_after:
         return
-    close = "" if handled else f"; then `holdfast incidents --close {incident.id[:8]} --why TEXT`"
+    by_hand = incident.kind != RECOVERY and incident.kind not in LASTING
+    close = f"; then `holdfast incidents --close {incident.id[:8]} --why TEXT`" if by_hand else ""
     yield Alert(
         kind=AlertKind.INCIDENT_OPEN,
         key=f"{AlertKind.INCIDENT_OPEN}/{incident.id}",

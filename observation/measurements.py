@@ -6,6 +6,7 @@ timings, or 0; only the time to detect a failure has a bound before that, from t
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import TierShares, Usage
@@ -22,6 +23,7 @@ from holdfast.observation.recovery_history import (
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.ledger import Ledger
 from holdfast.resources.control_store.tables.recent import Input, Level, Primary, Shipment
 
 USE_SAMPLES = (
@@ -107,6 +109,7 @@ def measure(
         tier_levels=recent.levels_of_tiers(USE_SAMPLES, only),
         primaries=recent.primaries(only, since_at=_oldest_primary_at(samples, at)),
         live_per_host=recent.live_per_host(),
+        ledger=store.ledger,
     )
     return {declaration.name: facts.measure(declaration) for declaration in declared}
 
@@ -130,12 +133,18 @@ class _Facts:
     tier_levels: Mapping[str, Mapping[Tier, Mapping[SampleName, Level]]]
     primaries: Mapping[str, Sequence[Primary]]
     live_per_host: Mapping[str, int]
+    ledger: Ledger
 
     def measure(self, declared: StreamDeclaration) -> StreamMeasurements:
         name = declared.name
         shipments = _Shipments(self.shipments.get(name, ()))
         primaries = self.primaries.get(name, ())
-        history = StepHistory(self.samples.get(name, ()), primaries, declared.supervision.timings())
+        history = StepHistory(
+            self.samples.get(name, ()),
+            primaries,
+            declared.supervision.timings(),
+            read_ledger=partial(self.ledger.between, name),
+        )
         rare = self.rare_levels.get(name, {})
         most_processed = rare.get(SampleName.PROCESSED_ROWS_PER_SECOND, _NOTHING).most
         load, growth = _measure_load(

@@ -6,13 +6,13 @@ kept for some days only: a replica without a sample of its deployment is taken f
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.timings import Timings
-from holdfast.resources.control_store.records import ReplicaState, Sample
+from holdfast.resources.control_store.records import LedgerEntry, ReplicaState, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.recent import Primary
 
@@ -40,6 +40,9 @@ STEP_SAMPLES = (
 LONGEST_LOSS_SECONDS = 600.0  # a primary that is replaced later than that was stopped, not lost
 SLACK_SECONDS = 1.0  # between a measurement and the time of its sample
 PROMISE_WEIGHT = 5  # how many observations a declared bound stands for
+MOST_UNCOMMITTED = (
+    100  # epochs: how many were decided at most, and not committed, when a primary was lost
+)
 _LOST = frozenset({ReplicaState.DEAD, ReplicaState.FENCED})
 
 
@@ -62,12 +65,18 @@ class Recovery:
 
 
 class StepHistory:
-    """Samples and primaries of one stream, each oldest first."""
+    """Samples and primaries of one stream, each oldest first; `read_ledger` reads its entries from first to last."""
 
     def __init__(
-        self, samples: Sequence[Sample], primaries: Sequence[Primary], timings: Timings
+        self,
+        samples: Sequence[Sample],
+        primaries: Sequence[Primary],
+        timings: Timings,
+        *,
+        read_ledger: Callable[[int, int], Sequence[LedgerEntry]],
     ) -> None:
         self._samples = samples
+        self._read_ledger = read_ledger
         self._timings = timings
         self._cold = _replicas_with(SampleName.DEPLOY_SECONDS, samples) - _replicas_with(
             SampleName.REHEARSE_SECONDS, samples
@@ -110,27 +119,39 @@ class StepHistory:
 
     def recoveries(self) -> tuple[Recovery, ...]:
         """Takeovers by secondaries, and new drivers in place of lost ones, oldest first."""
-        taken_over = list(self._takeovers())
-        back_at = self._first(SampleName.REPLAY_SECONDS) | self._first(
-            SampleName.FIRST_COMMIT_SECONDS
-        )
-        launched = [
-            Recovery(
-                seconds=back_at[primary.replica] - primary.registered_at + lost_seconds,
-                detect_seconds=lost_seconds,
-                cold=True,
-                at=back_at[primary.replica],
-            )
-            for primary, lost_seconds in self._losses
-            if primary.replica in back_at
-        ]
-        return tuple(sorted(taken_over + launched, key=lambda recovery: recovery.at))
+        recoveries = [*self._takeovers(), *self._launches()]
+        return tuple(sorted(recoveries, key=lambda recovery: recovery.at))
 
-    def _first(self, name: SampleName) -> dict[str, float]:
-        """When each replica wrote its first sample of this name."""
-        return {
-            sample.replica: sample.at for sample in reversed(self._samples) if sample.name == name
-        }
+    def _launches(self) -> Iterator[Recovery]:
+        """New drivers that committed a new epoch in place of a lost one; one that died before has recovered nothing."""
+        for primary, lost_seconds in self._losses:
+            back_at = self._committed_at(primary.replica)
+            if back_at is not None:
+                yield Recovery(
+                    seconds=back_at - primary.registered_at + lost_seconds,
+                    detect_seconds=lost_seconds,
+                    cold=True,
+                    at=back_at,
+                )
+
+    def _committed_at(self, replica: str) -> float | None:
+        """When a replica committed its first new epoch: as it measured that, or as the ledger has it.
+
+        It measures nothing if the epoch was one of its replay, or if it died at once.
+        """
+        measured = self._first(SampleName.FIRST_COMMIT_SECONDS, replica)
+        replayed = self._first(SampleName.REPLAY_SECONDS, replica)
+        if measured is not None:
+            return measured.at
+        if replayed is None or replayed.epoch is None:
+            return None
+        entries = self._read_ledger(replayed.epoch - MOST_UNCOMMITTED, replayed.epoch + 1)
+        return next((entry.committed_at for entry in entries if entry.replica == replica), None)
+
+    def _first(self, name: SampleName, replica: str) -> Sample | None:
+        """The first sample of this name that a replica wrote."""
+        own = (s for s in self._samples if s.name == name and s.replica == replica)
+        return next(own, None)
 
     def fastest_replay(self) -> float:
         """The highest rate of a replay in rows per second; 0 without replays."""

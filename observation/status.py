@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from holdfast.ft_policies.health import (
     FAILURES_BEFORE_GIVING_UP,
+    Health,
     HealthPolicy,
     HealthVerdict,
     PrimaryFacts,
@@ -119,7 +120,7 @@ class StreamStatus:
     """What the control store and the processes show of a stream at one time.
 
     `tier` is the tier that the stream should have, `covered` the tier that its live replicas cover; `changed_at`
-    is when the stream was last started, stopped or declared again.
+    is when the stream was last started, stopped or declared again. With `input_away` it waits for its input.
     """
 
     name: str
@@ -127,6 +128,7 @@ class StreamStatus:
     wanted: bool
     changed_at: float
     verdict: HealthVerdict
+    input_away: bool
     primary: ReplicaRow | None
     last_primary: ReplicaRow | None
     tier: Tier
@@ -151,6 +153,14 @@ class StreamStatus:
     def covers_its_tier(self) -> bool:
         """Whether the live replicas cover the tier that the stream should have."""
         return self.covered.strength >= self.tier.strength
+
+    def failure_of(self, replica: str) -> str:
+        """Why a live replica counts as failed; empty for one that does not."""
+        verdicts = ((self.primary, self.verdict), (self.secondary, self.secondary_verdict))
+        for row, verdict in verdicts:
+            if row is not None and row.id == replica and verdict is not None:
+                return verdict.reason if verdict.health.failed else ""
+        return ""
 
     def recover_facts(self) -> RecoverFacts:
         """The facts that the recover playbook decides on."""
@@ -207,24 +217,27 @@ def observe_stream(
     verdict = None if secondary is None else _judge_secondary(policy, store, secondary, at)
     committed, migration = store.ledger.last(name), store.migrations.open(name)
     failures = _failures(primaries, committed, since=since)
+    input_away = primary is not None and _is_input_away(store, primary, at)
+    health = policy.judge(
+        wanted=wanted,
+        primary=None
+        if primary is None
+        else replace(
+            _primary_facts(primary, primaries, lease, at),
+            input_away=input_away,
+            lag=lag_readings(store, primary, at=at),
+            tolerated_lag_seconds=tolerated_lag(project.config.stream(name)),
+        ),
+        failures_in_a_row=0 if as_wanted or secondary is not None else failures,
+        last_failure=primaries[0].reason if primaries else "",
+    )
     return StreamStatus(
         name=name,
         at=at,
         wanted=wanted,
         changed_at=since,
-        verdict=policy.judge(
-            wanted=wanted,
-            primary=None
-            if primary is None
-            else replace(
-                _primary_facts(primary, primaries, lease, at),
-                input_away=_is_input_away(store, primary, at),
-                lag=lag_readings(store, primary, at=at),
-                tolerated_lag_seconds=tolerated_lag(project.config.stream(name)),
-            ),
-            failures_in_a_row=0 if as_wanted or secondary is not None else failures,
-            last_failure=primaries[0].reason if primaries else "",
-        ),
+        verdict=health,
+        input_away=input_away and health.health is Health.WAITING,
         primary=primary,
         last_primary=primaries[0] if primaries else None,
         tier=_tier(project, name, row),

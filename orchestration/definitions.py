@@ -3,12 +3,16 @@
 Loading reads the YAML files of the project and opens nothing: no database, no socket, no Spark.
 """
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import dagster as dg
 
 from holdfast.assets import outputs, snapshots, streams, tiers
 from holdfast.assets.project_resource import LocalProject, ProjectResource
 from holdfast.assets.reports import activity, cost_report, decisions, model, what_if
 from holdfast.configs.project import ProjectConfig
+from holdfast.observation.reports.costs import first_day
 from holdfast.observation.review import Reviewer
 from holdfast.orchestration.jobs.drills import drill_stream, prove_snapshot
 from holdfast.orchestration.jobs.lifecycle import (
@@ -49,6 +53,7 @@ from holdfast.orchestration.sensors.recovery import (
     recovery_sensor,
     tier_review_sensor,
 )
+from holdfast.resources.clock import SYSTEM_CLOCK
 
 
 def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.Definitions:
@@ -57,24 +62,25 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
     kinds = (streams, tiers, snapshots, outputs)
     names = [stream.name for stream in declared]
     checks = [check for stream in declared for kind in kinds for check in kind.checks(stream)]
-    reports = _build_reports(names) if declared else []
+    choices = sorted({*names, *project.broken})
+    reports = _build_reports(project.home, names) if declared else []
     return dg.Definitions(
         assets=[*(kind.spec(stream) for stream in declared for kind in kinds), *reports],
         asset_checks=checks,
         jobs=[
-            start_stream,
-            stop_stream,
+            start_stream(choices),
+            stop_stream(choices),
             snapshot_stream,
             switch_tier,
-            migrate_stream,
+            migrate_stream(choices),
             recover_stream,
-            restore_stream,
+            restore_stream(choices),
             prune_snapshots,
             compact_tables,
             rehash_output,
             prove_snapshot,
             drill_stream,
-            repair_stream,
+            repair_stream(choices),
             ensure_object_store,
             *([AUDIT, REPORT_COSTS, REPORT_NOW] if declared else []),
         ],
@@ -100,9 +106,10 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
     )
 
 
-def _build_reports(names: list[str]) -> list[dg.AssetsDefinition]:
+def _build_reports(home: Path, names: list[str]) -> list[dg.AssetsDefinition]:
+    today = datetime.fromtimestamp(SYSTEM_CLOCK.now(), UTC).date()
     return [
-        cost_report.definition(names),
+        cost_report.definition(names, since=first_day(home, today)),
         decisions.definition(names),
         model.definition(names),
         what_if.definition(names, Reviewer().what_if),

@@ -11,6 +11,7 @@ from holdfast.configs.deployment import EmbeddedObjectStore
 from holdfast.configs.project import ProjectConfig
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.timings import Timings
+from holdfast.resources.birth import record_birth
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import EmbeddedS3
@@ -88,6 +89,7 @@ def open_project(root: Path, *, tolerant: bool = False) -> Iterator[Project]:
     """
     config = ProjectConfig.load(root, tolerant=tolerant)
     with ControlStore.open(config.control_url) as store:
+        record_birth(config.home, SYSTEM_CLOCK.now())
         if config.broken:
             last = {row.name: row.declaration for row in store.streams.all()}
             config = config.with_last_declarations(last)

@@ -21,20 +21,21 @@ from holdfast.observation.reports.costs import (
 from holdfast.observation.reports.files import report_file, write_report
 from holdfast.resources.project import Project
 
-# Only days that are over: their costs do not change any more.
-DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", timezone="UTC")
+SO_FAR = "today_so_far"
 
 
-def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
-    """The report over these streams."""
+def definition(streams: Sequence[str], *, since: date) -> dg.AssetsDefinition:
+    """The report over these streams, for each day since then up to today."""
 
     @dg.asset(
         key=report_key(REPORT),
         deps=[tiers_key(name) for name in streams],
-        partitions_def=DAYS,
+        partitions_def=dg.DailyPartitionsDefinition(
+            start_date=str(since), timezone="UTC", end_offset=1
+        ),
         group_name="reports",
         kinds={"table"},
-        description="The cost of each stream's fault tolerance in a day, in money and in the thesis' "
+        description="The cost of each stream's fault tolerance in a day, or today so far, in money and in the thesis' "
         "normalised units, compared with active and passive replication all day; the time in each "
         "tier, and the recoveries that missed the objective.",
     )
@@ -49,14 +50,17 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
 
 
 def report_day(project: Project, streams: Sequence[str], day: date) -> Materialized:
-    """Count the costs of a day and store them; once its measurements are deleted, read the stored rows."""
+    """Count the costs of a day and store them; once its measurements are deleted, read the stored rows.
+
+    The costs of today change until midnight: they are stored under another name, which no other report reads.
+    """
     since, until = day_bounds(day)
     kept = read_reported_costs(project, day, streams) if since < measured_since(project) else None
     rows = count_costs(project, streams, since, until) if kept is None else kept
     title = f"Fault tolerance on {day} (UTC)"
     png = draw_costs(rows, title)
     cells = [row.cells() for row in rows]
-    home, part = project.config.home, str(day)
+    home, part = project.config.home, str(day) if until <= project.store.now() else SO_FAR
     file = (
         write_report(home, REPORT, cells, png, part=part)
         if kept is None

@@ -7,6 +7,7 @@ that day; the usage of a secondary in each tier is the share of it that was meas
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from math import inf
+from pathlib import Path
 
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import (
@@ -20,8 +21,11 @@ from holdfast.ft_policies.costs.prices import (
 from holdfast.ft_policies.costs.report import CostRow, StreamDay, TierCosts, cost_row
 from holdfast.ft_policies.costs.tier_spans import TierRequest, TierSpan, count_switches, tier_spans
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.timings import Timings
 from holdfast.observation.measurements import NETWORK_SAMPLES, StreamMeasurements, measure
-from holdfast.observation.reports.files import read_report
+from holdfast.observation.reports.files import read_report, report_parts
+from holdfast.resources.birth import read_birth
+from holdfast.resources.control_store.records import ReplicaRow, Slot
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.recent import Level
@@ -36,6 +40,12 @@ def day_bounds(day: date) -> tuple[float, float]:
     """The start of a day (UTC), and of the next day."""
     midnight = datetime.combine(day, time(), UTC)
     return midnight.timestamp(), (midnight + timedelta(days=1)).timestamp()
+
+
+def first_day(home: Path, today: date) -> date:
+    """The day on which the project was opened first, or of its oldest stored report."""
+    stored = [date.fromisoformat(day) for day in report_parts(home, REPORT) if day[:1].isdigit()]
+    return min([read_birth(home) or today, *stored])
 
 
 def read_costs(project: Project, day: date, streams: Sequence[str]) -> list[CostRow]:
@@ -69,7 +79,10 @@ def count_costs(
 ) -> list[CostRow]:
     """Count the costs between two times: a row for each of these streams that ran."""
     until = min(until, project.store.now())
-    spans = {name: read_tier_spans(project.store, name, until=until) for name in streams}
+    spans = {
+        name: read_tier_spans(project.store, name, project.timings(name), until=until)
+        for name in streams
+    }
     ran = [name for name in streams if _seconds(spans[name], since, until) > 0]
     if not ran:
         return []
@@ -91,12 +104,22 @@ def streams_measured_between(
     return [name for name in streams if name in levels]
 
 
-def read_tier_spans(store: ControlStore, stream: str, *, until: float) -> list[TierSpan]:
+def read_tier_spans(
+    store: ControlStore, stream: str, timings: Timings, *, until: float
+) -> list[TierSpan]:
     """The tiers of a stream over time, since its first start."""
     requests = _requests(store, stream)
     replicas = store.replicas.of(stream, live=False)
-    lives = [(row.registered_at, inf if row.ended_at is None else row.ended_at) for row in replicas]
+    lives = [(row.registered_at, _lived_until(row, timings)) for row in replicas]
     return tier_spans(requests, lives, from_at=0.0, to_at=until)
+
+
+def _lived_until(row: ReplicaRow, timings: Timings) -> float:
+    """When a replica had ended, or had sent no sign of life for its lease: it may be fenced much later."""
+    is_primary = row.slot is Slot.PRIMARY
+    lease = timings.lease_seconds if is_primary else timings.secondary_lease_seconds
+    silent_at = (row.heartbeat_at or row.registered_at) + lease
+    return min(silent_at, inf if row.ended_at is None else row.ended_at)
 
 
 def _requests(store: ControlStore, stream: str) -> list[TierRequest]:

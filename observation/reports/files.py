@@ -24,6 +24,11 @@ def report_file(home: Path, report: str, *, part: str) -> Path:
     return report_folder(home, report) / f"{part}.csv"
 
 
+def report_parts(home: Path, report: str) -> list[str]:
+    """The parts of a report that are stored."""
+    return [path.stem for path in report_folder(home, report).glob("[!.]*.csv")]
+
+
 def write_report(
     home: Path,
     report: str,

@@ -40,18 +40,18 @@ def predict_recoveries(
     """
     if not measured.recoveries:
         return []
-    counts = declared.controller.count_detection
+    counts, timings = declared.controller.count_detection, declared.supervision.timings()
     return predict_past(
         match_recoveries(
             declared.name,
             measured.recoveries[-MOST_RECOVERIES:],
             measured.step_timings,
-            read_tier_spans(store, declared.name, until=measured.at),
+            read_tier_spans(store, declared.name, timings, until=measured.at),
             count_detection=counts,
         ),
         measured.step_timings,
         declared.controller.model(),
-        partial(add_promises, timings=declared.supervision.timings()),
+        partial(add_promises, timings=timings),
         capacity=float(measured.load.capacity_rows_per_second),
         next_commit_seconds=float(measured.load.next_commit_seconds),
         known=known,

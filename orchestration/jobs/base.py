@@ -1,10 +1,10 @@
 """Builds the Dagster op and job of any playbook, and reports its steps on the page of the run as they happen."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, create_model
 
 from holdfast.assets.keys import stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
@@ -66,13 +66,15 @@ def build_op(
     build: Callable[[Project, ConfigT, str], PlaybookT],
     *,
     description: str,
+    streams: Sequence[str] = (),
     run: Callable[[Context, PlaybookT], Metadata] = show_steps,
     plan: Callable[[Context, PlaybookT], Metadata] = show_plan,
 ) -> dg.OpDefinition:
     """Build an op that runs a playbook, or with `dry_run` only plans it.
 
     `build` makes the playbook from the config and the id of the run; `run` and `plan` are for a playbook
-    whose run page shows more than its steps.
+    whose run page shows more than its steps. With `streams` the launchpad offers these as choices and refuses
+    others: not for a job that a sensor or a schedule requests, also for a stream that was declared since.
     """
 
     def compute(context: Context, config: Any, projects: dg.ResourceParam[ProjectResource]) -> None:
@@ -82,8 +84,16 @@ def build_op(
             metadata = plan(context, playbook) if config.dry_run else run(context, playbook)
         context.add_output_metadata({k: v for k, v in metadata.items() if v is not None})
 
-    compute.__annotations__["config"] = config  # Dagster makes the config schema from it
+    # Dagster makes the config schema from it.
+    compute.__annotations__["config"] = offer_streams(config, streams) if streams else config
     return dg.op(name=name, description=description)(compute)
+
+
+def offer_streams(config: type[ConfigT], streams: Sequence[str]) -> type[ConfigT]:
+    """The same config, whose stream is one of these."""
+    choices: Any = Literal[tuple(streams)]
+    stream = (choices, Field(description="One of the declared streams."))
+    return create_model(config.__name__, __base__=config, __doc__=config.__doc__, stream=stream)
 
 
 def build_job(
@@ -134,7 +144,6 @@ def report(context: Context, playbook: AnyPlaybook) -> Iterator[StepDone[Any]]:
         result = {key: _to_metadata(value) for key, value in done.result.as_dict().items()}
         failure = done.result.failure
         if failure:
-            result["failed"] = failure
             context.log.error("✘ %s: %.2f s: %s", name, done.seconds, failure)
         else:
             context.log.info("%s: %.2f s %s", name, done.seconds, result or "")

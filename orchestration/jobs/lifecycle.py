@@ -1,5 +1,6 @@
 """The jobs that start, stop, switch, migrate and snapshot a stream, from the UI or a shell."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -147,32 +148,42 @@ def ensure(context: dg.OpExecutionContext, projects: dg.ResourceParam[ProjectRes
     context.log.info("the object store answers")
 
 
-start_stream = build_job(
-    "start_stream",
-    build_op(
-        "start",
-        PlannedConfig,
-        _start,
-        description="Declare the stream, record that it should run, and wait until it has caught up.",
-    ),
-    playbook="start",
-    description="Starts a declared stream and waits until it has caught up. A running stream is not changed.",
-    max_runtime_seconds=3600,
-    priority=50,
-)
-stop_stream = build_job(
-    "stop_stream",
-    build_op(
-        "stop",
-        StopConfig,
-        _stop,
-        description="Request each replica to finish its epoch, ship a last snapshot and exit.",
-    ),
-    playbook="stop",
-    description="Stops a stream: its replicas finish their epoch, ship a last snapshot and exit.",
-    max_runtime_seconds=900,
-    priority=50,
-)
+def start_stream(streams: Sequence[str]) -> dg.JobDefinition:
+    """The job that starts one of these streams."""
+    return build_job(
+        "start_stream",
+        build_op(
+            "start",
+            PlannedConfig,
+            _start,
+            streams=streams,
+            description="Declare the stream, record that it should run, and wait until it has caught up.",
+        ),
+        playbook="start",
+        description="Starts a declared stream and waits until it has caught up. A running stream is not changed.",
+        max_runtime_seconds=3600,
+        priority=50,
+    )
+
+
+def stop_stream(streams: Sequence[str]) -> dg.JobDefinition:
+    """The job that stops one of these streams."""
+    return build_job(
+        "stop_stream",
+        build_op(
+            "stop",
+            StopConfig,
+            _stop,
+            streams=streams,
+            description="Request each replica to finish its epoch, ship a last snapshot and exit.",
+        ),
+        playbook="stop",
+        description="Stops a stream: its replicas finish their epoch, ship a last snapshot and exit.",
+        max_runtime_seconds=900,
+        priority=50,
+    )
+
+
 switch_tier = build_job(
     "switch_tier",
     build_op(
@@ -189,20 +200,27 @@ switch_tier = build_job(
     max_runtime_seconds=3600,
     priority=50,
 )
-migrate_stream = build_job(
-    "migrate_stream",
-    build_op(
-        "migrate",
-        MigrateConfig,
-        _migrate,
-        description="Migrate a running stream to its current declaration, by a target that takes over.",
-    ),
-    playbook="migrate",
-    description="Migrates a running stream to its current declaration (resources, Spark conf, code): a target starts "
-    "beside the primary and gets the lease when it has caught up; otherwise the migration is rolled back.",
-    max_runtime_seconds=3600,
-    priority=50,
-)
+
+
+def migrate_stream(streams: Sequence[str]) -> dg.JobDefinition:
+    """The job that migrates one of these streams."""
+    return build_job(
+        "migrate_stream",
+        build_op(
+            "migrate",
+            MigrateConfig,
+            _migrate,
+            streams=streams,
+            description="Migrate a running stream to its current declaration, by a target that takes over.",
+        ),
+        playbook="migrate",
+        description="Migrates a running stream to its current declaration (resources, Spark conf, code): a target starts "
+        "beside the primary and gets the lease when it has caught up; otherwise the migration is rolled back.",
+        max_runtime_seconds=3600,
+        priority=50,
+    )
+
+
 snapshot_stream = build_job(
     "snapshot_stream",
     snapshot,

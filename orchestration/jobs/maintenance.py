@@ -304,21 +304,28 @@ prune_snapshots = build_job(
     "are older than `retention` in configs/holdfast.yaml keeps them.",
     max_runtime_seconds=3600,
 )
-repair_stream = build_job(
-    "repair_stream",
-    build_op(
-        "repair",
-        RepairConfig,
-        _repair,
-        run=_run_repair,
-        plan=_plan_repair,
-        description="Examine the stream, and repair the findings step by step.",
-    ),
-    playbook="repair",
-    description="Applies the doctor's repairs to a stream; what it removes is kept until the run is confirmed or "
-    "undone with `holdfast doctor`. A dry run, unless `dry_run` is false.",
-    max_runtime_seconds=3600,
-)
+
+
+def repair_stream(streams: Sequence[str]) -> dg.JobDefinition:
+    """The job that repairs one of these streams."""
+    return build_job(
+        "repair_stream",
+        build_op(
+            "repair",
+            RepairConfig,
+            _repair,
+            streams=streams,
+            run=_run_repair,
+            plan=_plan_repair,
+            description="Examine the stream, and repair the findings step by step.",
+        ),
+        playbook="repair",
+        description="Applies the doctor's repairs to a stream; what it removes is kept until the run is confirmed or "
+        "undone with `holdfast doctor`. A dry run, unless `dry_run` is false.",
+        max_runtime_seconds=3600,
+    )
+
+
 compact_tables = build_job(
     "compact_tables",
     compact,

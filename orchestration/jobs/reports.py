@@ -20,7 +20,7 @@ REPORT_COSTS = build_check_job(
     "report_costs",
     dg.AssetSelection.assets(COST_REPORT),
     playbook="report",
-    description="Computes the cost of fault tolerance on a day that is over.",
+    description="Computes the cost of fault tolerance on a day, or on today so far.",
 )
 REPORT_NOW = build_check_job(
     "report_now",

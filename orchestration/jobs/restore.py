@@ -1,5 +1,6 @@
 """The job that restores a stream to a past epoch, in place or as a fork."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -90,20 +91,23 @@ def _fork_numbers(fork: Fork) -> dict[str, Any]:
     return {"epoch": fork.point.epoch, "snapshot": fork.point.snapshot_id}
 
 
-restore_stream = build_job(
-    "restore_stream",
-    build_op(
-        "restore",
-        RestoreConfig,
-        _restore_or_fork,
-        run=_run,
-        plan=_plan,
-        description="Restore state and output to a past epoch, and continue from there.",
-    ),
-    playbook="restore",
-    description="Restores state and output of a stream to a past epoch (by epoch, time or snapshot) and lets it "
-    "compute the later epochs again; or forks it there under a new name. The next run finishes one that was "
-    "interrupted.",
-    max_runtime_seconds=7200,
-    priority=50,
-)
+def restore_stream(streams: Sequence[str]) -> dg.JobDefinition:
+    """The job that restores or forks one of these streams."""
+    return build_job(
+        "restore_stream",
+        build_op(
+            "restore",
+            RestoreConfig,
+            _restore_or_fork,
+            streams=streams,
+            run=_run,
+            plan=_plan,
+            description="Restore state and output to a past epoch, and continue from there.",
+        ),
+        playbook="restore",
+        description="Restores state and output of a stream to a past epoch (by epoch, time or snapshot) and lets it "
+        "compute the later epochs again; or forks it there under a new name. The next run finishes one that was "
+        "interrupted.",
+        max_runtime_seconds=7200,
+        priority=50,
+    )

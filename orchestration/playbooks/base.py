@@ -32,7 +32,8 @@ class StepResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The result for the journal and for JSON, without unknown values."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**known, "failed": self.failure} if self.failure else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,18 @@ class InnerSteps(StepResult):
 
     done: Sequence[StepDone[Any]]
 
+    @property
+    def failure(self) -> str:
+        """Which of the steps failed, and why."""
+        failed = [done for done in self.done if done.result.failure]
+        return "; ".join(f"{done.name}: {done.result.failure}" for done in failed)
+
     def as_dict(self) -> dict[str, Any]:
         results: dict[str, Any] = {}
         for done in self.done:
             results |= done.result.as_dict()
-        steps = ", ".join(f"{done.name} {done.seconds:.2f} s" for done in self.done)
-        return {**results, "steps": steps}
+        results["steps"] = ", ".join(f"{done.name} {done.seconds:.2f} s" for done in self.done)
+        return {**results, "failed": self.failure} if self.failure else results
 
 
 class Playbook(Protocol[FactsT, StepT]):

@@ -159,7 +159,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
                 status.primary and (status.primary.id, status.primary.progressed_at)
             ),
         )
-        return Awaited(by_itself=back)
+        return Awaited(by_itself=back is not None)
 
     def _await_healed(self, drill: OpenDrill) -> Awaited:
         now = self._waiter.observe().at

@@ -15,7 +15,6 @@ from holdfast.ft_policies.playbooks.recover.steps import (
 from holdfast.ft_policies.tiers import OFF
 from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
 from holdfast.orchestration.playbooks.fencing import fence_primary
-from holdfast.orchestration.playbooks.recover_secondary import why_lost
 from holdfast.orchestration.playbooks.waiting import (
     SLACK_SECONDS,
     StreamWaiter,
@@ -53,7 +52,7 @@ class MigrationFinished(StepResult):
 
 @dataclass(frozen=True, slots=True)
 class TargetAwaited(StepResult):
-    """Why the target was lost during the wait, if it was."""
+    """Why the target does not get the lease, if it does not: it was lost, late, or computes other results."""
 
     failed: str | None
 
@@ -71,11 +70,13 @@ class RolledBack(StepResult):
 
 def await_target(waiter: StreamWaiter, step: AwaitTarget) -> TargetAwaited:
     """Wait until another step is due: the target has caught up, or its time is over."""
-    waiter.wait_until(
+    ended = waiter.wait_until(
         lambda status: next_step(status.recover_facts()) != step,
         patience_seconds=waiter.migration_seconds_left,
     )
-    return TargetAwaited(why_lost(waiter.project.store, step.secondary) or None)
+    status = ended or waiter.observe()
+    fault = None if status.migration is None else status.migration.fault
+    return TargetAwaited(waiter.why_lost(step.secondary, status) or fault)
 
 
 def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:

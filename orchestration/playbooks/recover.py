@@ -178,7 +178,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         return StepResult()
 
     def _await_catch_up(self, waiter: StreamWaiter, step: AwaitCatchUp) -> Measured:
-        self._await(
+        status = self._await(
             waiter,
             lambda status: status.verdict.health not in CATCHING_UP,
             progress=_progressed_at,
@@ -187,7 +187,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         )
         latest = self.project.store.samples.latest(self.stream, replica=step.primary)
         steps = {name.value: latest[name].value for name in STEP_SAMPLES if name in latest}
-        return Measured(steps, failed=recover_secondary.why_lost(self.project.store, step.primary))
+        return Measured(steps, failed=waiter.why_lost(step.primary, status))
 
     def _await(
         self,
@@ -197,10 +197,12 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         progress: Callable[[StreamStatus], object] = lambda _: None,
         what: str,
         hint: str,
-    ) -> None:
+    ) -> StreamStatus:
         patience = waiter.patience_seconds
-        if not waiter.wait_until(is_over, patience_seconds=patience, progress=progress):
+        status = waiter.wait_until(is_over, patience_seconds=patience, progress=progress)
+        if status is None:
             raise TransientError(f"{self.stream} {what} after {patience:.0f} s", hint=hint)
+        return status
 
     @property
     def _waiter(self) -> StreamWaiter:

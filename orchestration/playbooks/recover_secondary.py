@@ -38,9 +38,6 @@ class ReplicaLaunched(StepResult):
     replica: str | None
 
 
-_LOST = frozenset({ReplicaState.FAILED, ReplicaState.DEAD, ReplicaState.FENCED})
-
-
 @dataclass(frozen=True, slots=True)
 class Measured(StepResult):
     """What the replica measured during the step, by the names of its samples, or why it was lost meanwhile."""
@@ -105,9 +102,10 @@ def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
     if generation is None:
         return StepSkipped(HAS_MOVED)
     patience = max(waiter.patience_seconds, waiter.migration_seconds_left)
-    if not waiter.wait_until(
+    turned = waiter.wait_until(
         lambda now: _has_turned(now, step, status, generation), patience_seconds=patience
-    ):
+    )
+    if turned is None:
         way = "on" if step.on else "off"
         raise TransientError(
             f"{step.switch} of {step.secondary} is not {way} after {patience:.0f} s",
@@ -116,7 +114,7 @@ def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
         )
     return Measured(
         _measure(store, waiter.stream, step.secondary, since=status.at),
-        failed=why_lost(store, step.secondary),
+        failed=waiter.why_lost(step.secondary, turned),
     )
 
 
@@ -147,23 +145,20 @@ def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited
     starting = view is not None and view.health is Health.STARTING
     patience = timings.takeover_within_seconds
     patience += timings.start_within_seconds if starting else 0.0
-    if waiter.wait_until(
+    status = waiter.wait_until(
         lambda status: _is_decided(status, step.secondary), patience_seconds=patience
-    ):
-        primary = waiter.observe().primary
-        return TakeoverAwaited(primary=None if primary is None else primary.id)
+    )
+    if status is not None:
+        return TakeoverAwaited(
+            primary=None if status.primary is None else status.primary.id,
+            failed=waiter.why_lost(step.secondary, status) or None,
+        )
     reason = f"did not take over within {patience:.0f} s"
     replicas = waiter.project.store.replicas
     replicas.end(
         step.secondary, ReplicaState.FAILED, reason, by=EndedBy.PLAYBOOK, slot=Slot.SECONDARY
     )
     return TakeoverAwaited(failed=reason)
-
-
-def why_lost(store: ControlStore, replica: str) -> str:
-    """The reason of a replica that failed or was ended; empty for one that lives or was stopped."""
-    row = store.replicas.get(replica)
-    return row.reason if row is not None and row.state in _LOST else ""
 
 
 def _is_decided(status: StreamStatus, secondary: str) -> bool:

@@ -15,6 +15,7 @@ from holdfast.resources.project import Project
 
 POLL_SECONDS = 0.25
 _UNASKED = frozenset({ReplicaState.FAILED, ReplicaState.DEAD})
+_LOST = _UNASKED | {ReplicaState.FENCED}
 SLACK_SECONDS = 5.0
 
 
@@ -77,20 +78,27 @@ class StreamWaiter:
         *,
         patience_seconds: float,
         progress: Callable[[StreamStatus], object] = lambda _: None,
-    ) -> bool:
-        """Poll the status of the stream; return false if the condition does not hold in time."""
+    ) -> StreamStatus | None:
+        """Poll the status of the stream until the condition holds; return it, or `None` if it is not in time."""
         status: list[StreamStatus] = []
 
         def is_over_now() -> bool:
             status[:] = [self.observe()]
             return is_over(status[0])
 
-        return wait_until(
+        over = wait_until(
             is_over_now,
             clock=self.project.clock,
             patience_seconds=patience_seconds,
             progress=lambda: progress(status[0]),
         )
+        return status[0] if over else None
+
+    def why_lost(self, replica: str, status: StreamStatus) -> str:
+        """Why a replica was ended, or counts as failed in `status`; empty for one that lives or was stopped."""
+        row = self.project.store.replicas.get(replica)
+        ended = row is not None and row.state in _LOST
+        return row.reason if row is not None and ended else status.failure_of(replica)
 
     @property
     def migration_seconds_left(self) -> float:

@@ -21,6 +21,7 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.coverage import TierCoverage, coverage_of
 from holdfast.observation.lag import OBSERVER, last_lag, read_lag
 from holdfast.observation.status import StreamStatus, observe_stream
+from holdfast.orchestration.lasting import LastingState, lasting_state, report_lasting
 from holdfast.orchestration.sensors.recovery import TICK_SECONDS
 from holdfast.resources.control_store.records import RestoreRow, Sample, SnapshotRow, TierChange
 from holdfast.resources.control_store.sample_names import SampleName
@@ -47,6 +48,8 @@ class StreamMark(BaseModel):
     snapshot: str = ""
     snapshot_at: float = 0.0
     tier: str = ""
+    lasting: str = ""
+    lasting_since: float = 0.0
 
     def after_restore(self, restore: RestoreRow | None) -> "StreamMark":
         """The mark, set back if the stream was restored since: later epochs are reported again."""
@@ -82,6 +85,7 @@ class _Observation:
     requested: TierChange | None
     mark: StreamMark
     lag: Lag | None
+    lasting: LastingState
 
     @property
     def advanced(self) -> bool:
@@ -130,6 +134,8 @@ class _Observation:
             snapshot=self.newest.id if self.shipped and self.newest else self.mark.snapshot,
             snapshot_at=self.status.at if self.shipped else self.mark.snapshot_at,
             tier=self.tier,
+            lasting=self.lasting.kind,
+            lasting_since=self.lasting.since,
         )
 
     def _progress(self, name: str) -> Iterator[Event]:
@@ -198,6 +204,7 @@ def stream_observer(
             looked_at = [_report(project, name, marks) for name in sorted(project.config.streams)]
             reports = [report for report in looked_at if report is not None]
             events = [event for _, found in reports for event in found]
+            report_lasting(project, [row.lasting for row, _ in reports])
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
     return dg.SensorResult(
@@ -225,6 +232,7 @@ def _report(project: Project, name: str, marks: Marks) -> tuple[_Observation, li
 
 def _observe(project: Project, name: str, marks: Marks) -> _Observation:
     status = observe_stream(project, name)
+    mark = marks.streams.get(name, StreamMark())
     newest = project.store.snapshots.newest(name)
     history = project.store.tiers.history(name, limit=1)
     return _Observation(
@@ -233,10 +241,9 @@ def _observe(project: Project, name: str, marks: Marks) -> _Observation:
         newest=newest,
         coverage=coverage_of(status),
         requested=history[-1] if history else None,
-        mark=marks.streams.get(name, StreamMark()).after_restore(
-            project.store.restores.newest(name)
-        ),
+        mark=mark.after_restore(project.store.restores.newest(name)),
         lag=_record_lag(project, status),
+        lasting=lasting_state(status, kind=mark.lasting, since=mark.lasting_since),
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.ft_policies.tiers import Tier
-from holdfast.orchestration.jobs.lifecycle import MigrateConfig, migrate_stream
+from holdfast.orchestration.jobs.lifecycle import MigrateConfig
 from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
 from holdfast.resources.control_store.records import ReplicaRow
 from tests.chaos.chaos_run import ChaosRun, build_parser, run_chaos
@@ -93,7 +93,7 @@ def _kill_dagster(stream: LiveStream, dagster: LiveDagster, protocol: Protocol, 
         return len(migrations.history(NAME)) > before and _is_finished(stream)
 
     with stream.upon(step, dagster.kill):
-        dagster.ask(migrate_stream, "migrate", MigrateConfig(stream=NAME, protocol=protocol))
+        dagster.ask("migrate_stream", migrate=MigrateConfig(stream=NAME, protocol=protocol))
         stream.wait(lambda: dagster.is_gone() or is_migrated(), f"end in {step}", FINISH_SECONDS)
     struck = "dagster" if dagster.is_gone() else "nothing"
     dagster.ensure()

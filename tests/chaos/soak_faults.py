@@ -308,7 +308,7 @@ class Injector:
 
     def _retention(self, _injection: Injection, _: SoakStream) -> str:
         try:
-            self._soak.dagster.ask(prune_snapshots, "prune", PruneConfig())
+            self._soak.dagster.ask(prune_snapshots.name, prune=PruneConfig())
         except Exception as error:  # the client raises whatever its transport does
             raise NotApplicableError from error  # Dagster is not there to be asked
         return "asked of Dagster"

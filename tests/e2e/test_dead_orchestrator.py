@@ -10,11 +10,14 @@ import dagster as dg
 import pytest
 
 from holdfast.ft_policies.tiers import Tier
+from holdfast.observation.reports.files import NEWEST, report_file
 from holdfast.orchestration.jobs.base import INCIDENT_TAG
+from holdfast.orchestration.jobs.reports import REPORT_NOW, REPORTS_OF_NOW
+from holdfast.orchestration.schedules import UNFINISHED
 from holdfast.resources.control_store.records import Incident
 from holdfast.resources.control_store.tables.incidents import RECOVERY
 from holdfast.resources.object_store.embedded import EmbeddedS3
-from tests.live.dagster_server import a_live_dagster
+from tests.live.dagster_server import LiveDagster, a_live_dagster
 from tests.live.stream import NAME, TIERED, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
@@ -54,6 +57,15 @@ def restored_after_a_failover(stream: LiveStream) -> Incident:
     return newest
 
 
+def await_reports(stream: LiveStream, dagster: LiveDagster) -> None:
+    """Let the daemon start the run that `hourly_reports` requests; its process is none of ours."""
+    run = dagster.ask(REPORT_NOW.name)
+    stream.wait(lambda: dagster.status_of(run) not in UNFINISHED, "end of the reports", seconds=120)
+    assert dagster.status_of(run) is dg.DagsterRunStatus.SUCCESS
+    names, home = [key.path[-1] for key in REPORTS_OF_NOW], stream.project.config.home
+    assert all(report_file(home, name, part=NEWEST).exists() for name in names)
+
+
 def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
     tmp_path: Path,
 ) -> None:
@@ -85,6 +97,7 @@ def test_a_stream_outlives_dagster_and_is_recovered_once_when_dagster_is_back(
             assert "deployed covered again after" in failover.outcome
             assert "LaunchSecondary" in failover.outcome
             assert runs_for(stream, failover) == 1
+            await_reports(stream, dagster)
         stream.stop()
         proof = stream.prove()
         assert proof.holds, proof

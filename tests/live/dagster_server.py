@@ -17,14 +17,15 @@ class LiveDagster:
     """UI, daemon, code server and runs, as `holdfast up` starts them."""
 
     def __init__(self, project: ProjectConfig) -> None:
+        self._home = project.home / "dagster"
         self._server = DagsterServer(project)
 
     def ensure(self) -> None:
         """Start it unless it runs."""
         self._server.ensure(port=find_free_port())
 
-    def ask(self, job: dg.JobDefinition, op: str, config: dg.Config) -> None:
-        """Ask for a run, as an operator does in the UI."""
+    def ask(self, job: str, **ops: dg.Config) -> str:
+        """Ask for a run, as an operator does in the UI: the daemon starts it in a process of its own; its id."""
         running = self._server.find()
         assert running is not None
         client = DagsterGraphQLClient(
@@ -32,7 +33,14 @@ class LiveDagster:
             port_number=running.port,
             headers={"Authorization": f"Bearer {self._server.token}"},
         )
-        client.submit_job_execution(job.name, run_config=dg.RunConfig(ops={op: config}))
+        return client.submit_job_execution(job, run_config=dg.RunConfig(ops=dict(ops)))
+
+    def status_of(self, run: str) -> dg.DagsterRunStatus:
+        """How a run is."""
+        with dg.DagsterInstance.from_config(str(self._home)) as instance:
+            found = instance.get_run_by_id(run)
+        assert found is not None
+        return found.status
 
     def processes(self) -> list[int]:
         """The process ids of all that belongs to it."""

@@ -21,6 +21,10 @@ from holdfast.resources.control_store.records import (
 from holdfast.resources.control_store.schema import incidents
 
 RECOVERY = "recovery"
+INPUT_AWAY = "input_away"
+TIER_NOT_COVERED = "tier_not_covered"
+LASTING = frozenset({INPUT_AWAY, TIER_NOT_COVERED})
+"""The kinds that a sensor opens when a state has lasted long, and closes when it is over."""
 PROMPT_ATTEMPTS = 2
 PAUSE_SECONDS = 120.0
 LONGEST_PAUSE_SECONDS = 1800.0

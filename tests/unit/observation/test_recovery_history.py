@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.timings import Timings
 from holdfast.observation.recovery_history import Recovery, StepHistory
-from holdfast.resources.control_store.records import ReplicaState, Sample
+from holdfast.resources.control_store.records import LedgerEntry, ReplicaState, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.recent import Primary
 
@@ -36,8 +38,19 @@ def lost(replica: str, registered_at: float, heartbeat_at: float, ended_at: floa
     return primary(replica, registered_at, **end)
 
 
-def history(*samples: Sample, primaries: tuple[Primary, ...] = ()) -> StepHistory:
-    return StepHistory(samples, primaries, TIMINGS)
+def committed(by: str, epoch: int, at: float) -> LedgerEntry:
+    return LedgerEntry(
+        stream="words", epoch=epoch, replica=by, token=1, rows=1, digest="d", committed_at=at
+    )
+
+
+def history(
+    *samples: Sample, primaries: tuple[Primary, ...] = (), ledger: tuple[LedgerEntry, ...] = ()
+) -> StepHistory:
+    def read(first: int, last: int) -> list[LedgerEntry]:
+        return [entry for entry in ledger if first <= entry.epoch <= last]
+
+    return StepHistory(samples, primaries, TIMINGS, read_ledger=read)
 
 
 def step(steps: StepHistory, step: RecoveryStep) -> list[Observation]:
@@ -161,7 +174,8 @@ def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> N
     primaries = (lost("r1", 0.0, 100.0, 104.0), primary("r2", 106.0))
     steps = history(
         sample(SampleName.DEPLOY_SECONDS, 8.0, by="r2", at=114.0),
-        sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=121.0),
+        sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=119.0),
+        sample(SampleName.FIRST_COMMIT_SECONDS, 2.0, by="r2", at=121.0),
         sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=500.0),
         primaries=primaries,
     )
@@ -171,6 +185,34 @@ def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> N
     assert recovery == Recovery(seconds=21.0, detect_seconds=6.0, cold=True, at=121.0)
     assert recovery.counted(count_detection=True) == 21.0
     assert recovery.counted(count_detection=False) == 15.0
+
+
+REPLACED = (lost("r1", 0.0, 100.0, 104.0), primary("r2", 106.0))
+REPLAYED = (
+    sample(SampleName.DEPLOY_SECONDS, 8.0, by="r2", at=114.0),
+    sample(SampleName.REPLAY_SECONDS, 5.0, by="r2", at=121.0, epoch=9),
+)
+
+
+def test_a_new_driver_that_died_before_it_committed_has_recovered_nothing() -> None:
+    """It had replayed all epochs of the ledger; the next one was committed by a third driver."""
+    ledger = (committed("r1", 9, 99.0), committed("r3", 10, 150.0))
+    assert history(*REPLAYED, primaries=REPLACED, ledger=ledger).recoveries() == ()
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        (committed("r1", 7, 99.0), committed("r2", 8, 120.0), committed("r2", 9, 120.5)),
+        (committed("r1", 9, 99.0), committed("r2", 10, 120.0)),
+    ],
+    ids=["in its replay", "and died at once"],
+)
+def test_the_ledger_tells_when_a_new_driver_committed_that_did_not_measure_it(
+    ledger: tuple[LedgerEntry, ...],
+) -> None:
+    [recovery] = history(*REPLAYED, primaries=REPLACED, ledger=ledger).recoveries()
+    assert recovery == Recovery(seconds=20.0, detect_seconds=6.0, cold=True, at=120.0)
 
 
 def test_who_was_sending_already_has_recovered_nothing() -> None:

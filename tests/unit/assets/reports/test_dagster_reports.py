@@ -1,7 +1,7 @@
 """Reports as Dagster asks for them: tables, plots, figures and files."""
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from holdfast.ft_policies.playbooks.drill import PLAYBOOK, Report
 from holdfast.ft_policies.prediction.past import PastPrediction
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.measurements import measure
-from holdfast.observation.reports.costs import day_bounds
+from holdfast.observation.reports.costs import day_bounds, read_reported_costs
 from holdfast.observation.reports.files import read_report, write_report
 from holdfast.observation.reports.recoveries import predict_recoveries
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.jobs.reports import daily_costs
+from holdfast.resources.birth import FILE
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Phase, Sample
 from holdfast.resources.project import Project
 from tests.builders.control_rows import wait_for_the_clock
@@ -63,6 +65,19 @@ def made(projects: SimulatedProjects, report: dg.AssetsDefinition) -> Any:
     return materialised.metadata
 
 
+def days(projects: SimulatedProjects) -> list[str]:
+    """The days of which Dagster offers a cost report."""
+    with projects.open() as project:
+        definitions = build_definitions(project.config, projects)
+    partitions = definitions.resolve_assets_def(report_key("cost_report")).partitions_def
+    return [] if partitions is None else list(partitions.get_partition_keys())
+
+
+def store_report(projects: SimulatedProjects, day: str) -> None:
+    with projects.open() as project:
+        write_report(project.config.home, "cost_report", [], part=day)
+
+
 def rows_of(metadata: Any, table: str) -> list[dict[str, Any]]:
     return [dict(record.data) for record in metadata[table].records]
 
@@ -85,6 +100,7 @@ def stand_by(project: Project, tier: Tier) -> None:
 
 
 def test_reports_are_made_also_without_any_rows(projects: SimulatedProjects) -> None:
+    store_report(projects, "2026-01-01")
     results = [ran(projects, "report_costs", "2026-01-02"), ran(projects, "report_now")]
     keys = [
         event.asset_key for result in results for event in result.get_asset_materialization_events()
@@ -93,6 +109,20 @@ def test_reports_are_made_also_without_any_rows(projects: SimulatedProjects) -> 
     with projects.open() as project:
         assert read_report(project.config.home, "cost_report", part="2026-01-02") == []
         assert read_report(project.config.home, "what_if") == []
+
+
+def test_costs_are_reported_from_the_first_day_of_the_project_to_today(
+    projects: SimulatedProjects,
+) -> None:
+    today = datetime.fromtimestamp(SYSTEM_CLOCK.now(), UTC).date()
+    assert days(projects) == [str(today)]
+    with projects.open() as project:
+        home = project.config.home
+    (home / FILE).write_text(f"{today - timedelta(days=2)}\n")
+    assert days(projects) == [str(today - timedelta(days=ago)) for ago in (2, 1, 0)]
+    store_report(projects, str(today - timedelta(days=3)))
+    assert len(days(projects)) == 4, "its home was replaced since"
+    assert ran(projects, "report_costs", str(today)).success
 
 
 def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(projects: SimulatedProjects) -> None:
@@ -106,8 +136,10 @@ def test_a_day_has_a_row_for_each_stream_that_ran_and_sums(projects: SimulatedPr
     assert result.metadata["spent_USD"] == pytest.approx(row["money"], rel=1e-4)
     assert result.metadata["streams_not_counted"] == "none"
     file = Path(result.metadata["file"].value)
-    assert file.name == f"{today}.csv"
+    assert file.name == "today_so_far.csv"
     assert file.with_suffix(".png").exists()
+    with projects.open() as project:
+        assert read_reported_costs(project, today, STREAMS) is None, "today is not over"
 
 
 def test_a_day_names_the_streams_that_ran_and_have_no_row(projects: SimulatedProjects) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.ft_policies.tiers import Tier
+from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.reports.costs import (
     REPORT,
     count_costs,
@@ -17,7 +17,7 @@ from holdfast.observation.reports.costs import (
     streams_measured_between,
 )
 from holdfast.observation.reports.files import write_report
-from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.records import ReplicaState, Sample
 from holdfast.resources.control_store.schema import replicas, tier_changes
 from holdfast.resources.project import Project
 from tests.builders.control_rows import wait_for_the_clock
@@ -130,9 +130,39 @@ def test_the_past_ends_now(project: Project) -> None:
     now = project.store.now()
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 86_400.0)
     assert row.ran_seconds < 60.0
-    (span,) = read_tier_spans(project.store, CLICKS, until=now + 5.0)
+    (span,) = read_tier_spans(project.store, CLICKS, project.timings(CLICKS), until=now + 1.0)
     assert span.tier is Tier.PASSIVE_REPLICATION
-    assert span.to_at == now + 5.0
+    assert span.to_at == now + 1.0
+
+
+def test_a_replica_that_was_fenced_late_is_billed_until_its_lease_was_over(
+    project: Project,
+) -> None:
+    """A host that was off overnight: its replicas are fenced in the morning."""
+    now = project.store.now()
+    off = {"registered_at": now - 40_000.0, "heartbeat_at": now - 36_000.0}
+    fenced = {"state": ReplicaState.FENCED, "ended_at": now}
+    project.store._database.execute(tier_changes.update().values(at=now - 40_000.0))
+    for late in ({}, fenced):
+        project.store._database.execute(replicas.update().values(**off, **late))
+        rows = count_costs(project, [CLICKS], now - 86_400.0, now + 60.0)
+        lease = project.timings(CLICKS).lease_seconds
+        assert sum(row.ran_seconds for row in rows) == pytest.approx(4_000.0 + lease)
+
+
+def test_a_silent_secondary_is_billed_until_its_own_lease_was_over(project: Project) -> None:
+    now = project.store.now()
+    project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
+    project.store.tiers.record_reached(CLICKS, tier=Tier.DEPLOYED)
+    a_secondary(project, "r2", observed=SECONDARY[Tier.DEPLOYED])
+    wait_for_the_clock(project.store)
+    spans = read_tier_spans(project.store, CLICKS, project.timings(CLICKS), until=now + 3600.0)
+    ended = {span.tier: span.to_at - now for span in spans}
+    timings = project.timings(CLICKS)
+    assert ended[Tier.DEPLOYED] == pytest.approx(timings.lease_seconds, abs=1.0)
+    assert ended[Tier.PASSIVE_REPLICATION] == pytest.approx(
+        timings.secondary_lease_seconds, abs=1.0
+    )
 
 
 def test_a_day_that_was_reported_is_read_and_any_other_is_counted(project: Project) -> None:
@@ -162,7 +192,8 @@ def test_a_day_whose_measurements_are_gone_is_not_counted_as_if_they_were_none(
 ) -> None:
     day = today(project) - timedelta(days=30)
     since, _ = day_bounds(day)
-    project.store._database.execute(replicas.update().values(registered_at=since))
+    lived = {"registered_at": since, "heartbeat_at": project.store.now()}
+    project.store._database.execute(replicas.update().values(**lived))
     project.store._database.execute(tier_changes.update().values(at=since, reached_at=since))
     with pytest.raises(PermanentError, match=f"the costs of {day} cannot be counted") as refused:
         read_costs(project, day, [CLICKS])

@@ -32,8 +32,35 @@ def test_a_misspelt_choice_is_refused_before_the_run(
         dg.validate_run_config(definition, config(word))
 
 
-@pytest.mark.parametrize(("job", "op"), [("start_stream", "start"), ("recover_stream", "recover")])
-def test_a_misspelt_stream_is_refused_at_once_with_the_declared_ones(
+@pytest.mark.parametrize(
+    ("job", "op"),
+    [
+        ("start_stream", "start"),
+        ("stop_stream", "stop"),
+        ("migrate_stream", "migrate"),
+        ("restore_stream", "restore"),
+        ("repair_stream", "repair"),
+    ],
+)
+def test_the_launchpad_offers_the_declared_streams(tmp_path: Path, job: str, op: str) -> None:
+    projects = simulated_projects(tmp_path, "clicks", "mro")
+    (projects.root / "configs" / "streams" / "faulty.yaml").write_text("name: faulty\napp: 7\n")
+    with projects.open() as project:
+        definition = build_definitions(project.config, projects).resolve_job_def(job)
+
+    def config(stream: str) -> dict[str, object]:
+        return {"ops": {op: {"config": {"stream": stream}}}}
+
+    for stream in ("clicks", "mro", "faulty"):
+        assert dg.validate_run_config(definition, config(stream))
+    with pytest.raises(dg.DagsterInvalidConfigError, match="got clikcs"):
+        dg.validate_run_config(definition, config("clikcs"))
+
+
+@pytest.mark.parametrize(
+    ("job", "op"), [("recover_stream", "recover"), ("prove_snapshot", "prove")]
+)
+def test_a_run_that_a_sensor_may_request_refuses_a_misspelt_stream_with_the_declared_ones(
     tmp_path: Path, job: str, op: str
 ) -> None:
     projects = simulated_projects(tmp_path)

@@ -284,15 +284,6 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
         assert len(project.store.replicas.of(CLICKS)) == 1
 
 
-def test_an_unknown_stream_is_a_failure_that_says_which_there_are(
-    projects: SimulatedProjects,
-) -> None:
-    result = ran(projects, "start_stream", "start", {"stream": "click"})
-    assert not result.success
-    [failure] = [e for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
-    assert "declared are clicks" in str(failure.step_failure_data.user_failure_data)
-
-
 def test_stopping_a_stream_whose_driver_is_gone_notes_its_end(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         a_dead_primary(project)
