@@ -23,6 +23,7 @@ from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
 from holdfast.streaming.sources.assigned import taken_names
+from holdfast.streaming.sources.folder import ListedFile
 
 log = logging.getLogger(__name__)
 
@@ -47,24 +48,31 @@ def prune_file_names(project: Project, stream: str) -> int:
     source = project.config.stream(stream).source
     if not isinstance(source, FilesSource):
         return 0
-    kept_for = source.kept_for
-    kept = project.config.deployment.retention.records
-    kept = kept if kept_for is None else NAMES_KEPT_LONGER * kept_for
     try:
         files = open_files(project, source).files(last_position(project, stream))
     except TransientError as error:
         log.warning("no file names of %s are forgotten: %s", stream, error)
         return 0
-    before_ns = int((project.store.now() - kept) * 1e9)
-    old = [file for file in files if file.changed_ns < before_ns]
-    taken = taken_names(project.store, stream, old)
     return project.store.retention.prune_file_names(
         stream,
-        changed_before_ns=min(
-            (file.changed_ns for file in old if file.name not in taken), default=before_ns
-        ),
+        changed_before_ns=_first_needed_ns(project, stream, source, files),
         listed={file.name for file in files},
     )
+
+
+def _first_needed_ns(
+    project: Project, stream: str, source: FilesSource, files: Sequence[ListedFile]
+) -> int:
+    """Names of files that were changed before are not needed: none that waits is as old."""
+    if source.kept_for is None:
+        kept_seconds = project.config.deployment.retention.records
+    else:
+        kept_seconds = NAMES_KEPT_LONGER * source.kept_for
+    before_ns = int((project.store.now() - kept_seconds) * 1e9)
+    old = [file for file in files if file.changed_ns < before_ns]
+    taken = taken_names(project.store, stream, old)
+    waiting = (file.changed_ns for file in old if file.name not in taken)
+    return min(waiting, default=before_ns)
 
 
 def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]:

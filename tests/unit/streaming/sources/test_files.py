@@ -1,11 +1,8 @@
 """Files that arrive in a folder, each in exactly one epoch."""
 
 import os
-import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 import pyarrow as pa
 import pytest
@@ -17,6 +14,7 @@ from holdfast.resources.control_store.tables.epochs import skipped_rows
 from holdfast.streaming.sources.base import Backlog, Json
 from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource
 from holdfast.streaming.sources.folder import ListedFile, Mount, find_mount
+from tests.builders.calls import count_calls
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 LONG_AGO = 1_000_000.0
@@ -339,24 +337,6 @@ def test_a_skip_opens_no_file_if_recent_epochs_had_some(tmp_path: Path) -> None:
 
     assert skipped is not None
     assert skipped_rows(skipped.input) == {"b.jsonl": 6}
-
-
-def count_calls(work: Callable[[], object]) -> Counter[str]:
-    """The functions that are called meanwhile, by name."""
-    called: Counter[str] = Counter()
-
-    def note(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call":
-            called[frame.f_code.co_name] += 1
-        elif event == "c_call":
-            called[getattr(argument, "__name__", "")] += 1
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return called
 
 
 def a_folder_of_taken_files(path: Path, files: int, *, remote: bool = False) -> Folder:
