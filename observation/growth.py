@@ -21,6 +21,7 @@ from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.compaction import TableCompaction
 from holdfast.streaming.sinks.table_files import live_files
+from holdfast.streaming.sources.base import Json
 from holdfast.streaming.sources.files import FilesSource, files_read, none_assigned
 
 COMMITS_SECONDS = 3600.0
@@ -106,6 +107,12 @@ def _find_oldest(project: Project, stream: str, epoch: int) -> InputAge | None:
                     epoch=row.epoch, file=oldest["name"], seconds=age, fault=fault or ""
                 )
     return None
+
+
+def last_position(project: Project, stream: str) -> Json | None:
+    """Where the input of the last epoch ends; `None` if there is none."""
+    last = project.store.epochs.last(stream)
+    return None if last is None else last.end
 
 
 def open_files(project: Project, declared: FilesDeclaration) -> FilesSource:

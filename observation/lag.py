@@ -17,8 +17,10 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
+from holdfast.streaming.sources.assigned import taken_names
 from holdfast.streaming.sources.base import Source
-from holdfast.streaming.sources.files import FilesSource, ListedFile
+from holdfast.streaming.sources.files import FilesSource
+from holdfast.streaming.sources.folder import ListedFile
 from holdfast.streaming.sources.lag import Lag, measure_lag
 from holdfast.streaming.sources.rate import RateSource
 
@@ -87,7 +89,6 @@ def _open_source(project: Project, declared: StreamDeclaration) -> Source:
     files, root = open_filesystem(project.config.resolve_path(source.path), connect)
 
     def assigned(listed: Sequence[ListedFile]) -> set[str]:
-        names = [file.name for file in listed]
-        return {file.name for file in project.store.epoch_files.named(declared.name, names)}
+        return taken_names(project.store, declared.name, listed)
 
     return FilesSource(source, pa.schema([]), files, root, assigned)

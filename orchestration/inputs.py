@@ -4,15 +4,20 @@ A file may be input of several streams (a fork reads what its original reads): i
 them needs it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pydantic import ValidationError
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.retention import MarginVerdict, first_epoch_to_keep
-from holdfast.observation.growth import epoch_facts, find_margin, open_files
+from holdfast.observation.growth import epoch_facts, find_margin, last_position, open_files
+from holdfast.resources.control_store.records import DesiredState, JsonObject
 from holdfast.resources.project import Project
-from holdfast.streaming.sources.files import FilesSource, ListedFile
+from holdfast.streaming.sources.folder import ListedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +36,11 @@ class StreamInputs:
 
 def read_inputs(project: Project, stream: str) -> StreamInputs:
     """Tell the needed input of a stream from the rest; `PermanentError` if its source has no files."""
-    files = _open_source(project, stream).files()
+    declared = _files_source(project, stream)
+    files = open_files(project, declared).files(last_position(project, stream))
     needed: set[ListedFile] = set()
-    for reader in _streams_with_source_of(project, stream):
-        needed |= _needed_by(project, reader, files)
+    for reader, sources in _readers(project, name_place(project, declared)).items():
+        needed |= _needed_by(project, reader, sources, files)
     return StreamInputs(
         stream=stream,
         first_epoch=_first_epoch(project, stream),
@@ -46,12 +52,17 @@ def read_inputs(project: Project, stream: str) -> StreamInputs:
 
 def delete_unneeded(project: Project, inputs: StreamInputs) -> None:
     """Delete the files that are not needed, and no other: one that has changed since it was listed stays."""
-    source = _open_source(project, inputs.stream)
+    source = open_files(project, _files_source(project, inputs.stream))
     for file in inputs.unneeded:
         source.delete(file)
 
 
-def _needed_by(project: Project, stream: str, files: Sequence[ListedFile]) -> set[ListedFile]:
+def _needed_by(
+    project: Project,
+    stream: str,
+    declared: Sequence[FilesDeclaration],
+    files: Sequence[ListedFile],
+) -> set[ListedFile]:
     """The files that a stream has not read yet, that it may read again, or that are not those it has read."""
     first = _first_epoch(project, stream)
     assigned = project.store.epoch_files.named(stream, [file.name for file in files])
@@ -60,33 +71,65 @@ def _needed_by(project: Project, stream: str, files: Sequence[ListedFile]) -> se
         for file in assigned
         if file.epoch < first and file.size is not None and file.changed_ns is not None
     }
-    source = _open_source(project, stream)
-    return {file for file in files if source.is_input(file.name) and file not in done}
+    sources = [open_files(project, source) for source in declared]
+    return {
+        file
+        for file in files
+        if file not in done and any(source.is_input(file.name) for source in sources)
+    }
 
 
 def _first_epoch(project: Project, stream: str) -> int:
-    listing = project.vault(stream).listing()
+    listing = project.vault(stream).own_listing()
     snapshots = [record.epoch for record in (*listing.snapshots, *listing.superseded)]
     return first_epoch_to_keep(epoch_facts(project, stream, snapshots))
 
 
-def _streams_with_source_of(project: Project, stream: str) -> list[str]:
-    path = _path(project, stream)
-    return [name for name in sorted(project.config.streams) if _path(project, name) == path]
+def _readers(project: Project, place: str) -> dict[str, list[FilesDeclaration]]:
+    """The streams that read a folder, by their files or as they were started: those differ until a migration."""
+    readers: dict[str, list[FilesDeclaration]] = {}
+    for stream in (*project.config.streams.values(), *_started(project)):
+        source = stream.source
+        if isinstance(source, FilesDeclaration) and name_place(project, source) == place:
+            readers.setdefault(stream.name, []).append(source)
+    return readers
 
 
-def _path(project: Project, stream: str) -> str | None:
-    source = project.config.stream(stream).source
-    if not isinstance(source, FilesDeclaration):
-        return None
-    return project.config.resolve_path(source.path)
+def _started(project: Project) -> Iterator[StreamDeclaration]:
+    """What streams were last started with, and what they are being migrated to.
+
+    A stream may run although it has no file any more.
+    """
+    for row in project.store.streams.all():
+        if row.desired is DesiredState.RUNNING or row.name in project.config.streams:
+            migration = project.store.migrations.open(row.name)
+            targets = [] if migration is None else [migration.target]
+            yield from (
+                _parse(row.name, declaration) for declaration in (row.declaration, *targets)
+            )
 
 
-def _open_source(project: Project, stream: str) -> FilesSource:
+def _parse(stream: str, declaration: JsonObject) -> StreamDeclaration:
+    try:
+        return StreamDeclaration.model_validate(declaration)
+    except ValidationError as error:
+        raise PermanentError(
+            f"cannot tell what {stream} reads: an older version has started it",
+            hint=f"start or migrate {stream} with this version first",
+        ) from error
+
+
+def name_place(project: Project, source: FilesDeclaration) -> str:
+    """The folder of a source, spelled in one way, without the `s3://` of a bucket."""
+    path = project.config.resolve_path(source.path)
+    return str(PurePosixPath(path.removeprefix("s3://")))
+
+
+def _files_source(project: Project, stream: str) -> FilesDeclaration:
     declared = project.config.stream(stream).source
     if not isinstance(declared, FilesDeclaration):
         raise PermanentError(
             f"{stream} has no input files: its source is {declared.kind}",
             hint="name a stream whose source is `files`",
         )
-    return open_files(project, declared)
+    return declared

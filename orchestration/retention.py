@@ -10,12 +10,20 @@ from holdfast.configs.sources import FilesSource
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.retention import first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionVerdict
-from holdfast.observation.growth import epoch_facts, find_margin, measure_table, open_files
+from holdfast.observation.growth import (
+    epoch_facts,
+    find_margin,
+    last_position,
+    measure_table,
+    open_files,
+)
 from holdfast.resources.control_store.records import ReplicaRow, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
+from holdfast.streaming.sources.assigned import taken_names
+from holdfast.streaming.sources.folder import ListedFile
 
 log = logging.getLogger(__name__)
 
@@ -34,21 +42,37 @@ def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerd
 def prune_file_names(project: Project, stream: str) -> int:
     """Forget the names of input files that their source has deleted long ago; none if it cannot be listed now.
 
-    A file may stay longer than declared, and a name that is forgotten is read again. If it is not declared how long
-    the source keeps its files, one may be listed again at any time: all names are kept.
+    A file may stay longer than declared: the name of one that is there is kept. It also stays behind what waits to
+    be read, so an older file that comes later may be one whose name was forgotten.
     """
     source = project.config.stream(stream).source
-    if not isinstance(source, FilesSource) or source.kept_for is None:
+    if not isinstance(source, FilesSource):
         return 0
-    changed_before = project.store.now() - NAMES_KEPT_LONGER * source.kept_for
     try:
-        listed = {file.name for file in open_files(project, source).files()}
+        files = open_files(project, source).files(last_position(project, stream))
     except TransientError as error:
         log.warning("no file names of %s are forgotten: %s", stream, error)
         return 0
     return project.store.retention.prune_file_names(
-        stream, changed_before=changed_before, listed=listed
+        stream,
+        changed_before_ns=_first_needed_ns(project, stream, source, files),
+        listed={file.name for file in files},
     )
+
+
+def _first_needed_ns(
+    project: Project, stream: str, source: FilesSource, files: Sequence[ListedFile]
+) -> int:
+    """Names of files that were changed before are not needed: none that waits is as old."""
+    if source.kept_for is None:
+        kept_seconds = project.config.deployment.retention.records
+    else:
+        kept_seconds = NAMES_KEPT_LONGER * source.kept_for
+    before_ns = int((project.store.now() - kept_seconds) * 1e9)
+    old = [file for file in files if file.changed_ns < before_ns]
+    taken = taken_names(project.store, stream, old)
+    waiting = (file.changed_ns for file in old if file.name not in taken)
+    return min(waiting, default=before_ns)
 
 
 def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]:

@@ -1,12 +1,18 @@
 """What stays of an epoch when it is pruned: the files that it had, how much was pruned, and where its output is."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import xxhash
 
 from holdfast.resources.control_store.records import Epoch
+
+FILE_NOTES = frozenset(("skipped", "rows", "mount"))
+POSITION_NOTES = frozenset(("mount", "taken_until_ns"))
+FORGOTTEN = ""
+"""Not the name of a file: its time of change is that of the newest file whose name is forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +51,18 @@ class OutputRow:
 
 
 def digest_input(epoch: Epoch) -> str:
-    """The digest of a decided input; a gap, which marks lost files and counts their rows, does not change it."""
+    """The digest of a decided input; a gap, which marks lost files and counts their rows, does not change it.
+
+    Nor does what a source notes beside it for later listings.
+    """
     files = (epoch.input or {}).get("files")
-    decided = epoch.input if files is None else [_identity(file) for file in files]
-    text = json.dumps([epoch.start, epoch.end, decided], sort_keys=True, separators=(",", ":"))
+    decided = epoch.input if files is None else [_identity(file, FILE_NOTES) for file in files]
+    positions = [_identity(epoch.start, POSITION_NOTES), _identity(epoch.end, POSITION_NOTES)]
+    text = json.dumps([*positions, decided], sort_keys=True, separators=(",", ":"))
     return xxhash.xxh64_hexdigest(text.encode())
 
 
-def _identity(file: Any) -> Any:
-    if not isinstance(file, dict):
-        return file
-    return {name: value for name, value in file.items() if name not in ("skipped", "rows")}
+def _identity(record: Any, notes: Collection[str]) -> Any:
+    if not isinstance(record, dict):
+        return record
+    return {name: value for name, value in record.items() if name not in notes}

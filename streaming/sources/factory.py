@@ -14,7 +14,8 @@ from holdfast.configs.sources import (
 )
 from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.streaming.sources.base import Source
-from holdfast.streaming.sources.files import FilesSource, ListedFile
+from holdfast.streaming.sources.files import FilesSource
+from holdfast.streaming.sources.folder import ListedFile
 from holdfast.streaming.sources.rate import COLUMNS, SCHEMA, RateSource
 from holdfast.streaming.sources.validation import RecordValidator
 from holdfast.streaming.spec import ReplicaSpec

@@ -8,6 +8,8 @@ error, never other data.
 import fnmatch
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import TypeVar
 
@@ -17,10 +19,28 @@ from pyarrow import fs
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.streaming.sources.base import Backlog, Json, Split, Taken
+from holdfast.streaming.sources.folder import (
+    InputFolder,
+    ListedFile,
+    LocalFolder,
+    Mount,
+    RemoteFolder,
+    find_mount,
+    unreadable,
+)
 from holdfast.streaming.sources.formats import count_rows, read_rows
 from holdfast.streaming.sources.validation import RecordValidator, RejectedRecord, ValidatedBatch
 
 ASKED_AT_ONCE = 500
+LOOKED_AT_AGAIN = 100
+"""So many taken files are looked at with each listing, or a thousandth of them, the one before the other."""
+LISTINGS_TO_LOOK_AT_ALL = 1_000
+MOVED_KEPT = 10_000
+"""Of so many files it is remembered that they were moved into the folder, until they are committed."""
+MOUNT, TAKEN_UNTIL = "mount", "taken_until_ns"
+"""Of a position: where the folder's disk is mounted, and before which time no waiting file has arrived."""
+MARGIN_NS = 3_600 * 10**9
+"""Clocks of a file system and of those who upload differ by less."""
 
 Read = TypeVar("Read")
 
@@ -29,17 +49,15 @@ Read = TypeVar("Read")
 class Arrived:
     """A file that waits for its epoch."""
 
-    name: str
-    size_bytes: int
-    changed_ns: int
+    file: ListedFile
     rows: int
-    aside: tuple[int, ...]
+    aside: tuple[int, ...] = ()
 
-    def assigned(self) -> Json:
+    def assigned(self, mount: str | None) -> Json:
         """What the epoch log keeps of it."""
-        aside = {"aside": list(self.aside)} if self.aside else {}
-        identity = {"name": self.name, "size": self.size_bytes, "changed_ns": self.changed_ns}
-        return {**identity, "rows": self.rows, **aside}
+        file, aside = self.file, {"aside": list(self.aside)} if self.aside else {}
+        identity = {"name": file.name, "size": file.size_bytes, "changed_ns": file.changed_ns}
+        return {**identity, "rows": self.rows, **aside, **_on(mount)}
 
 
 def files_read(taken: Json) -> list[Json]:
@@ -52,15 +70,6 @@ def records_aside(taken: Json) -> int:
     return sum(len(file.get("aside", ())) for file in files_read(taken))
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file as the folder lists it; another size or time of change makes it another file."""
-
-    name: str
-    size_bytes: int
-    changed_ns: int
-
-
 def none_assigned(_files: Sequence[ListedFile]) -> set[str]:
     """For a source that only reads decided epochs and never proposes one."""
     return set()
@@ -70,9 +79,11 @@ def none_assigned(_files: Sequence[ListedFile]) -> set[str]:
 class FilesSource:
     """The files of one folder; `assigned` returns the names of these files that an epoch has already.
 
-    Files that are known to be assigned are not asked for again while they are listed unchanged, and the others only
-    in portions, as far as the next epoch needs them. With a `validator` bad records are rejected; without
-    one they are an error.
+    A file that an epoch has is remembered by its name while it is there, and costs nothing more; a few of them are
+    looked at with each listing, so a replaced one is noticed in time. A new replica knows from the position how
+    new the files are that may wait: it believes that the older ones are taken, until it comes to look at them. The
+    others are asked for in portions, as far as the next epoch needs them. With a `validator` bad records are
+    rejected; without one they are an error.
     """
 
     declared: FilesDeclaration
@@ -81,17 +92,25 @@ class FilesSource:
     root: str
     assigned: Callable[[Sequence[ListedFile]], set[str]]
     validator: RecordValidator | None = None
-    _counted: dict[tuple[str, int, int], ValidatedBatch] = field(default_factory=dict)
-    _arrived: list[fs.FileInfo] = field(default_factory=list)
-    _taken: set[ListedFile] = field(default_factory=set)
+    find_mount: Callable[[str], Mount] = find_mount
+    _counted: dict[ListedFile, ValidatedBatch] = field(default_factory=dict)
+    _arrived: list[ListedFile] = field(default_factory=list)
+    _taken: dict[str, int | None] = field(default_factory=dict)
+    """The names of the files that epochs have, each with the hash of the file if an epoch is known to have it."""
     _listed_at: float = float("-inf")
     _seen_at: dict[ListedFile, float] = field(default_factory=dict)
-    _arrived_at: dict[ListedFile, float] = field(default_factory=dict)
+    _moved_at: dict[ListedFile, float] = field(default_factory=dict)
+
+    @cached_property
+    def _folder(self) -> InputFolder:
+        if isinstance(self.filesystem, fs.LocalFileSystem):
+            return LocalFolder(self.root, self.declared.path, self.is_input, self.find_mount)
+        return RemoteFolder(self.filesystem, self.root, self.declared.path, self.is_input)
 
     def waiting_rows(self, position: Json | None, *, now: float, enough: int | None = None) -> int:
         """Count the rows of the files that no epoch has; each file is read once, and only if needed."""
         rows = 0
-        for file in self._waiting(now):
+        for file in self._waiting(position, now):
             rows += file.rows
             if enough is not None and rows >= enough:
                 break
@@ -99,10 +118,10 @@ class FilesSource:
 
     def take(self, position: Json | None, rows: int, *, now: float) -> Taken:
         """Take whole files, at least one if any waits, up to about `rows` rows."""
-        files = _first(self._waiting(now), rows) if rows else []
+        files = _first(self._waiting(position, now), rows) if rows else []
         return Taken(
-            end={"files": _files_before(position) + len(files)},
-            input={"files": [file.assigned() for file in files]},
+            end=self._end(position, files),
+            input={"files": [file.assigned(self._folder.mount) for file in files]},
             rows=sum(file.rows for file in files),
         )
 
@@ -113,43 +132,37 @@ class FilesSource:
 
         Their rows are estimated from their sizes; only without a recent file to compare with, one of them is opened.
         """
-        infos = [
-            info
-            for portion in self._portions(now)
-            for info in self._unassigned(portion)
-            if self._changed_ns(info) < before * 1e9
+        listed = [
+            file
+            for portion in self._portions(position, now)
+            for file in self._unassigned(portion)
+            if file.changed_ns < before * 1e9
         ]
-        if not infos:
+        if not listed:
             return None
         density = _rows_per_byte(recent)
         if density is None:
-            counted = next((file for info in infos if (file := self._measured(info))), None)
-            density = 0.0 if counted is None else counted.rows / max(counted.size_bytes, 1)
-        files = [
-            Arrived(
-                name=info.base_name,
-                size_bytes=info.size,
-                changed_ns=self._changed_ns(info),
-                rows=round(info.size * density),
-                aside=(),
-            )
-            for info in infos
-        ]
+            counted = next((arrived for file in listed if (arrived := self._measured(file))), None)
+            density = 0.0 if counted is None else counted.rows / max(counted.file.size_bytes, 1)
+        files = [Arrived(file=file, rows=round(file.size_bytes * density)) for file in listed]
+        assigned = [file.assigned(self._folder.mount) for file in files]
         return Taken(
-            end={"files": _files_before(position) + len(files)},
-            input={"files": [{**file.assigned(), "skipped": True} for file in files]},
+            end=self._end(position, files),
+            input={"files": [{**file, "skipped": True} for file in assigned]},
             rows=0,
         )
 
     def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
         """List the files that no epoch has, and open none: their rows are estimated from their sizes."""
-        waiting = [info for portion in self._portions(now) for info in self._unassigned(portion)]
-        waiting_bytes, density = sum(info.size for info in waiting), _rows_per_byte(recent)
+        waiting = [
+            file for portion in self._portions(position, now) for file in self._unassigned(portion)
+        ]
+        waiting_bytes, density = sum(file.size_bytes for file in waiting), _rows_per_byte(recent)
         return Backlog(
             rows=None
             if density is None and waiting_bytes
             else round(waiting_bytes * (density or 0.0)),
-            oldest_at=min((self._arrival(self._as_listed(info)) for info in waiting), default=None),
+            oldest_at=min((self._arrival(file) for file in waiting), default=None),
         )
 
     def arrived_at(self, taken: Json, end: Json) -> float | None:
@@ -161,13 +174,14 @@ class FilesSource:
 
     def _arrival(self, file: ListedFile) -> float:
         """When a file was last changed, or the listing before it was there: a moved file keeps its old time."""
-        return max(file.changed_ns / 1e9, self._arrived_at.get(file, float("-inf")))
+        return max(file.changed_ns / 1e9, self._moved_at.get(file, float("-inf")))
 
     def splits(self, taken: Json) -> Sequence[Split]:
         """One split a file; raises while the folder is away."""
-        if files_read(taken):
-            self._require_folder()
-        return [Split(input=file) for file in files_read(taken)]
+        files = files_read(taken)
+        if files:
+            self._folder.require(files[0].get(MOUNT))
+        return [Split(input=file) for file in files]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Read a file; raises if it has changed since its epoch was decided."""
@@ -189,11 +203,7 @@ class FilesSource:
 
     def lacking(self, inputs: Iterable[Json]) -> list[str]:
         """The files of these epochs that are missing or have changed, from one listing."""
-        there = {
-            info.base_name: (info.size, self._changed_ns(info))
-            for info in self._listed()
-            if info.is_file
-        }
+        there = {file.name: (file.size_bytes, file.changed_ns) for file in self.files(None)}
         return [
             file["name"]
             for taken in inputs
@@ -201,17 +211,17 @@ class FilesSource:
             if there.get(file["name"]) != (file["size"], file["changed_ns"])
         ]
 
-    def files(self) -> list[ListedFile]:
-        """The input files that are there, in the order of their names."""
-        infos = (info for info in self._listed() if info.is_file and self.is_input(info.base_name))
-        return sorted((self._as_listed(info) for info in infos), key=lambda file: file.name)
+    def files(self, position: Json | None) -> list[ListedFile]:
+        """The input files that are there, in the order of their names; raises while the folder is away."""
+        mount = (position or {}).get(MOUNT)
+        files = self._folder.list((), (), now=float("inf"), mount=mount)
+        return sorted(files, key=_by_name)
 
     def delete(self, file: ListedFile) -> None:
         """Delete a file, unless it is gone or has become another."""
         path = self._path(file.name)
         try:
-            info = self.filesystem.get_file_info(path)
-            if info.is_file and self._as_listed(info) == file:
+            if self._folder.find(file.name) == file:
                 self.filesystem.delete_file(path)
         except FileNotFoundError:
             return
@@ -227,108 +237,103 @@ class FilesSource:
         except FileNotFoundError:
             pass  # `_require_unchanged` raises, with a hint
         except OSError as error:
-            raise _unreadable(file["name"], error) from error
+            raise unreadable(file["name"], error) from error
         self._require_unchanged(file)
 
-    def _waiting(self, now: float) -> Iterator[Arrived]:
-        for portion in self._portions(now):
-            for info in self._unassigned(portion):
-                if (file := self._measured(info)) is not None:
+    def _waiting(self, position: Json | None, now: float) -> Iterator[Arrived]:
+        for portion in self._portions(position, now):
+            for listed in self._unassigned(portion):
+                if (file := self._measured(listed)) is not None:
                     yield file
 
-    def _portions(self, now: float) -> Iterator[list[fs.FileInfo]]:
+    def _portions(self, position: Json | None, now: float) -> Iterator[list[ListedFile]]:
         """The files that have settled, in the order of their names and as many at once as are asked for."""
         if not 0 <= now - self._listed_at < self.declared.poll:  # negative: the clock was set back
-            self._arrived = self._settled(now)
+            self._arrived = self._settled(self._look(position or {}, now), now)
             self._listed_at = now
         arrived = self._arrived
         for first in range(0, len(arrived), ASKED_AT_ONCE):
             yield arrived[first : first + ASKED_AT_ONCE]
 
-    def _unassigned(self, infos: Sequence[fs.FileInfo]) -> list[fs.FileInfo]:
-        files = [file for info in infos if (file := self._as_listed(info)) not in self._taken]
+    def _unassigned(self, files: Sequence[ListedFile]) -> list[ListedFile]:
+        self._ask([file for file in files if file.name not in self._taken])
+        return [file for file in files if file.name not in self._taken]
+
+    def _ask(self, files: Sequence[ListedFile]) -> None:
         names = self.assigned(files) if files else set()
-        self._taken.update(file for file in files if file.name in names)
-        return [info for info in infos if self._as_listed(info) not in self._taken]
+        self._taken.update((file.name, hash(file)) for file in files if file.name in names)
 
-    def _listed(self) -> list[fs.FileInfo]:
-        try:
-            listed: list[fs.FileInfo] = self.filesystem.get_file_info(
-                fs.FileSelector(self.root, recursive=False, allow_not_found=True)
-            )
-        except OSError as error:
-            raise TransientError(
-                f"cannot list {self.declared.path}: {error}",
-                hint="make the folder readable: the stream waits, and continues then",
-            ) from error
-        if not listed:
-            self._require_folder()
-        return listed
+    def _look(self, position: Json, now: float) -> list[ListedFile]:
+        """List the files that may wait."""
+        share = max(LOOKED_AT_AGAIN, len(self._taken) // LISTINGS_TO_LOOK_AT_ALL)
+        again = dict(islice(self._taken.items(), share))
+        files = self._folder.list(self._taken, again, now=now, mount=position.get(MOUNT))
+        for name in again:
+            del self._taken[name]
+        is_first, old_ns = (
+            self._listed_at == float("-inf"),
+            position.get(TAKEN_UNTIL, 0) - MARGIN_NS,
+        )
+        for file in files:
+            if is_first and file.arrived_ns < old_ns:
+                self._taken[file.name] = None
+            elif again.get(file.name) == hash(file):
+                self._taken[file.name] = hash(file)
+        self._ask([file for file in files if file.name in again and file.name not in self._taken])
+        return [file for file in files if file.name not in self._taken]
 
-    def _require_folder(self) -> None:
-        """Raise while the folder is away, as an unmounted disk is; on S3, where folders are only names, the bucket."""
-        local = isinstance(self.filesystem, fs.LocalFileSystem)
-        folder = self.root if local else self.root.split("/", 1)[0]
-        try:
-            info = self.filesystem.get_file_info(folder)
-        except OSError as error:
-            raise _unreadable(folder, error) from error
-        if info.type is fs.FileType.NotFound:
-            raise TransientError(
-                f"the input folder {self.declared.path} is away",
-                hint="mount or create it: the stream waits, and continues then",
-            )
+    def _end(self, position: Json | None, files: Sequence[Arrived]) -> Json:
+        """The position after these files, with the time before which no file that waits has arrived."""
+        before, taken = position or {"files": 0}, {arrived.file.name for arrived in files}
+        arrivals = [arrived.file.arrived_ns for arrived in files]
+        waiting = [
+            file.arrived_ns
+            for file in self._seen_at
+            if file.name not in taken and file.name not in self._taken
+        ]
+        until = min(waiting) if waiting else max(arrivals, default=before.get(TAKEN_UNTIL))
+        end = {
+            "files": before["files"] + len(files),
+            **_on(self._folder.mount or before.get(MOUNT)),
+        }
+        return end if until is None else {**end, TAKEN_UNTIL: until}
 
-    def _settled(self, now: float) -> list[fs.FileInfo]:
-        """The files that have not changed for long enough, by their time or since they were first listed as they are.
+    def _settled(self, files: Sequence[ListedFile], now: float) -> list[ListedFile]:
+        """Those that have not changed for long enough, by their time or since they were first listed as they are.
 
         After the clock was set back the times of files are in the future.
         """
-        infos = [info for info in self._listed() if info.is_file and self.is_input(info.base_name)]
-        there = {self._as_listed(info) for info in infos}
-        self._taken &= there
         last_listed_at = min(self._listed_at, now)
-        self._arrived_at = {file: self._arrived_at.get(file, last_listed_at) for file in there}
-        self._seen_at = {
-            file: min(self._seen_at.get(file, now), now)
-            for info in infos
-            if (file := self._as_listed(info)) not in self._taken
-        }
+        for file in files:
+            if file not in self._seen_at and last_listed_at > file.changed_ns / 1e9:
+                self._moved_at[file] = last_listed_at
+        for file in list(islice(self._moved_at, max(len(self._moved_at) - MOVED_KEPT, 0))):
+            del self._moved_at[file]
+        self._seen_at = {file: min(self._seen_at.get(file, now), now) for file in files}
         settled = [
-            info
-            for info in infos
-            if (seen_at := self._seen_at.get(self._as_listed(info))) is not None
-            and now - min(info.mtime_ns / 1e9, seen_at) >= self.declared.settle
+            file
+            for file, seen_at in self._seen_at.items()
+            if now - min(file.changed_ns / 1e9, seen_at) >= self.declared.settle
         ]
-        waiting = {_count_key(info) for info in settled}
-        self._counted = {key: count for key, count in self._counted.items() if key in waiting}
-        return sorted(settled, key=lambda info: info.base_name)
-
-    def _as_listed(self, info: fs.FileInfo) -> ListedFile:
-        return ListedFile(info.base_name, info.size, self._changed_ns(info))
+        self._counted = {file: self._counted[file] for file in settled if file in self._counted}
+        return sorted(settled, key=_by_name)
 
     def is_input(self, name: str) -> bool:
         """Whether a file of this name is input."""
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
-    def _measured(self, info: fs.FileInfo) -> Arrived | None:
+    def _measured(self, file: ListedFile) -> Arrived | None:
         """Count a file's rows; a file that was deleted since it was listed was never input."""
-        key = _count_key(info)
-        if key not in self._counted:
+        if file not in self._counted:
+            path = self._path(file.name)
             try:
-                self._counted[key] = self._validated(info.path)
+                self._counted[file] = self._validated(path)
             except FileNotFoundError:
                 return None
             except OSError as error:
-                raise _unreadable(info.path, error) from error
-        validated = self._counted[key]
-        return Arrived(
-            name=info.base_name,
-            size_bytes=info.size,
-            changed_ns=self._changed_ns(info),
-            rows=validated.rows,
-            aside=validated.aside,
-        )
+                raise unreadable(path, error) from error
+        validated = self._counted[file]
+        return Arrived(file=file, rows=validated.rows, aside=validated.aside)
 
     def _validated(self, path: str) -> ValidatedBatch:
         if self.validator is not None:
@@ -339,16 +344,16 @@ class FilesSource:
     def fault(self, file: Json) -> str | None:
         """Why the file of an epoch cannot be read again as it was; `None` if it can."""
         try:
-            info = self.filesystem.get_file_info(self._path(file["name"]))
+            found = self._folder.find(file["name"])
         except OSError as error:
-            raise _unreadable(file["name"], error) from error
-        if not info.is_file:
-            self._require_folder()
+            raise unreadable(file["name"], error) from error
+        if found is None:
+            self._folder.require(file.get(MOUNT))
             return f"is gone from {self.declared.path}"
-        if (info.size, self._changed_ns(info)) != (file["size"], file["changed_ns"]):
+        if (found.size_bytes, found.changed_ns) != (file["size"], file["changed_ns"]):
             return (
                 f"in {self.declared.path} has changed since it was "
-                f"assigned to an epoch ({file['size']} bytes then, {info.size} now)"
+                f"assigned to an epoch ({file['size']} bytes then, {found.size_bytes} now)"
             )
         return None
 
@@ -361,17 +366,16 @@ class FilesSource:
                 "from it",
             )
 
-    def _changed_ns(self, info: fs.FileInfo) -> int:
-        """When a file was last changed; S3 has whole seconds when asked for one object."""
-        local = isinstance(self.filesystem, fs.LocalFileSystem)
-        return int(info.mtime_ns if local else info.mtime_ns // 1_000_000_000 * 1_000_000_000)
-
     def _path(self, name: str) -> str:
         return str(PurePosixPath(self.root) / name)
 
 
-def _files_before(position: Json | None) -> int:
-    return 0 if position is None else int(position["files"])
+def _by_name(file: ListedFile) -> str:
+    return file.name
+
+
+def _on(mount: str | None) -> Json:
+    return {} if mount is None else {MOUNT: mount}
 
 
 def _rows_per_byte(recent: Sequence[Json]) -> float | None:
@@ -379,17 +383,6 @@ def _rows_per_byte(recent: Sequence[Json]) -> float | None:
     files = [file for taken in recent for file in files_read(taken)]
     size, rows = (sum(file[of] for file in files) for of in ("size", "rows"))
     return rows / size if size else None
-
-
-def _count_key(info: fs.FileInfo) -> tuple[str, int, int]:
-    return info.base_name, info.size, info.mtime_ns
-
-
-def _unreadable(path: str, error: OSError) -> TransientError:
-    return TransientError(
-        f"cannot read {path}: {error}",
-        hint="wait: the read is retried until the storage is available",
-    )
 
 
 def _first(files: Iterator[Arrived], rows: int) -> list[Arrived]:

@@ -34,7 +34,7 @@ from holdfast.streaming.inbox import Inbox
 from holdfast.streaming.sources.assigned import assigned_names
 from holdfast.streaming.sources.base import Source, Split, Taken
 from holdfast.streaming.sources.factory import columns, open_source
-from holdfast.streaming.sources.files import ListedFile
+from holdfast.streaming.sources.folder import ListedFile
 from holdfast.streaming.sources.lag import measure_lag, recent_inputs
 from holdfast.streaming.spec import ReplicaSpec
 

@@ -19,7 +19,7 @@ from holdfast.orchestration.cli.terminal import (
 
 if TYPE_CHECKING:
     from holdfast.orchestration.inputs import StreamInputs
-    from holdfast.streaming.sources.files import ListedFile
+    from holdfast.streaming.sources.folder import ListedFile
 
 
 def register(app: typer.Typer) -> None:

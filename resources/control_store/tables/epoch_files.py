@@ -1,8 +1,8 @@
 """The index of the files that epochs have: asked by name, so that it costs the same however long a stream has run.
 
 It is written in the transaction that decides an epoch, and keeps the names when old epochs are pruned: a name
-is used once. Only where the source is declared to delete its files after a time (`source.kept_for`), names are
-forgotten after twice that time, unless they are still listed.
+is used once. Names of files that are gone are forgotten after a long time. How new the newest of them was is kept:
+an older file that has no epoch may be one that was read and came back.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class EpochFiles:
         self._database = database
 
     def named(self, stream: str, names: Sequence[str]) -> list[EpochFile]:
-        """Those of these names that an epoch has; other rows are not read."""
+        """Those of these names that an epoch has, or that are forgotten; other rows are not read."""
         return [
             file
             for portion in _portions(names)

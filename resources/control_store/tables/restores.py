@@ -18,6 +18,7 @@ from sqlalchemy.sql.base import Executable
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.epoch_records import FORGOTTEN
 from holdfast.resources.control_store.records import DesiredState, LedgerEntry, RestoreRow
 from holdfast.resources.control_store.schema import (
     epoch_files,
@@ -258,6 +259,28 @@ COPIED = (epochs, epoch_files, ledger)
 """What a fork copies, in this order: the ledger last."""
 
 
+_later_files = epoch_files.alias("later_files")
+_before_later_files = (
+    sa.select(sa.func.min(_later_files.c.changed_ns) - 1)
+    .where(
+        _later_files.c.stream == sa.bindparam("of_stream"),
+        _later_files.c.epoch > sa.bindparam("last", type_=sa.BigInteger),
+    )
+    .scalar_subquery()
+)
+# A fork reads the later files of its original again, also those that are older than forgotten ones.
+_FORGOTTEN_OF_FORK = sa.select(
+    sa.bindparam("into_stream", type_=sa.Text),
+    epoch_files.c.name,
+    epoch_files.c.epoch,
+    epoch_files.c.size,
+    sa.case(
+        (_before_later_files < epoch_files.c.changed_ns, _before_later_files),
+        else_=epoch_files.c.changed_ns,
+    ),
+).where(epoch_files.c.stream == sa.bindparam("of_stream"), epoch_files.c.name == FORGOTTEN)
+
+
 class Forks:
     """Copies within the epoch log (with its gaps) and the ledger; the original is only read."""
 
@@ -271,6 +294,10 @@ class Forks:
             ["stream", *(column.name for column in others)], floor
         )
         self._copy_floor = copy_floor.on_conflict_do_nothing()
+        copy_forgotten = database.insert(epoch_files).from_select(
+            ["stream", "name", "epoch", "size", "changed_ns"], _FORGOTTEN_OF_FORK
+        )
+        self._copy_forgotten = copy_forgotten.on_conflict_do_nothing()
 
     def copy(self, stream: str, *, into: str, through_epoch: int) -> int:
         """Give a new stream the epochs of another up to one; returns the number of new ledger entries.
@@ -280,13 +307,17 @@ class Forks:
         with self._database.write() as connection:
             connection.execute(self._copy_floor, {"of_stream": stream, "into_stream": into})
             copy_gaps(connection, stream, into=into, through_epoch=through_epoch)
+            connection.execute(
+                self._copy_forgotten,
+                {"of_stream": stream, "into_stream": into, "last": through_epoch},
+            )
         copied = [self._copy_table(table, stream, into, through_epoch) for table in COPIED]
         return copied[-1]
 
     def _copy_table(self, table: sa.Table, stream: str, into: str, through_epoch: int) -> int:
         """Copy one table in portions; its past may have been pruned."""
         oldest = sa.select(sa.func.min(table.c.epoch).label("epoch")).where(
-            table.c.stream == stream
+            table.c.stream == stream, table.c.epoch >= 0
         )
         begin = self._database.fetch(oldest, {})[0]["epoch"]
         if begin is None:

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.epoch_records import EpochFloor
+from holdfast.resources.control_store.epoch_records import FORGOTTEN, EpochFloor
 from holdfast.resources.control_store.records import (
     IncidentState,
     ReplicaRow,
@@ -147,7 +147,7 @@ _FORGET_SUPERSEDED = sa.delete(ledger_superseded).where(
 
 
 _NAMES = (
-    sa.select(epoch_files.c.name)
+    sa.select(epoch_files.c.name, epoch_files.c.changed_ns)
     .where(
         epoch_files.c.stream == _STREAM,
         epoch_files.c.epoch < _UNTIL,
@@ -190,6 +190,18 @@ class Retention:
             },
         )
 
+        forgotten = database.insert(epoch_files).values(
+            stream=_STREAM,
+            name=FORGOTTEN,
+            epoch=-1,
+            changed_ns=sa.bindparam("newest_ns", type_=sa.BigInteger),
+        )
+        self._note_forgotten = forgotten.on_conflict_do_update(
+            index_elements=[epoch_files.c.stream, epoch_files.c.name],
+            set_={"changed_ns": forgotten.excluded.changed_ns},
+            where=forgotten.excluded.changed_ns > epoch_files.c.changed_ns,
+        )
+
     def floor(self, stream: str) -> EpochFloor:
         """How far the epochs of a stream are pruned."""
         found = self._database.find(EpochFloor, _FLOOR, {"of_stream": stream})
@@ -229,16 +241,22 @@ class Retention:
         return True
 
     def prune_file_names(
-        self, stream: str, *, changed_before: float, listed: Collection[str]
+        self, stream: str, *, changed_before_ns: int, listed: Collection[str]
     ) -> int:
-        """Forget files of pruned epochs that were last changed before a time, except those that are still listed."""
-        until, pruned, after = self.floor(stream).first_epoch, 0, ""
-        old = {"of_stream": stream, "until": until, "changed_before": int(changed_before * 1e9)}
+        """Forget files of pruned epochs that were last changed before a time, except those that are still listed.
+
+        The time of change of the newest of them is kept.
+        """
+        until, pruned, after = self.floor(stream).first_epoch, 0, FORGOTTEN
+        old = {"of_stream": stream, "until": until, "changed_before": changed_before_ns}
         while rows := self._database.fetch(_NAMES, {**old, "after": after}):
-            gone = [row["name"] for row in rows if row["name"] not in listed]
+            gone = [row for row in rows if row["name"] not in listed]
             if gone:
-                values = {"of_stream": stream, "names": gone}
-                self._database.execute(_FORGET_NAMES, values, durable=False)
+                newest_ns = max(row["changed_ns"] for row in gone)
+                values = {"of_stream": stream, "names": [row["name"] for row in gone]}
+                with self._database.write(durable=False) as connection:
+                    connection.execute(self._note_forgotten, {**values, "newest_ns": newest_ns})
+                    connection.execute(_FORGET_NAMES, values)
             pruned, after = pruned + len(gone), rows[-1]["name"]
         return pruned
 

@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.epoch_records import FORGOTTEN
 from holdfast.resources.control_store.records import (
     EndedBy,
     Phase,
@@ -70,6 +71,22 @@ class TestEpochs:
             store.ledger.commit(an_entry(epoch))
         store.retention.prune_epochs("words", before=2)
         assert [file.epoch for file in store.epoch_files.named("words", ["0.jsonl"])] == [0]
+
+    @pytest.mark.parametrize(("later_ns", "forgotten_ns"), [(20, 11), (5, 4)])
+    def test_a_fork_reads_files_that_are_older_than_a_forgotten_one(
+        self, store: ControlStore, later_ns: int, forgotten_ns: int
+    ) -> None:
+        for epoch, changed_ns in enumerate((10, 11, later_ns)):
+            file = {"name": f"{epoch}.jsonl", "size": 1, "changed_ns": changed_ns}
+            store.epochs.propose(replace(a_proposal(epoch), input={"files": [file]}))
+            store.ledger.commit(an_entry(epoch))
+        store.retention.prune_epochs("words", before=2)
+        assert store.retention.prune_file_names("words", changed_before_ns=15, listed=()) == 2
+        store.forks.copy("words", into="trial", through_epoch=1)
+        for stream, expected in (("words", 11), ("trial", forgotten_ns)):
+            (row,) = store.epoch_files.named(stream, [FORGOTTEN, "0.jsonl"])
+            assert row.changed_ns == expected
+        assert store.retention.prune_file_names("words", changed_before_ns=15, listed=()) == 0
 
     def test_a_restore_that_is_not_finished_keeps_its_epochs(self, store: ControlStore) -> None:
         commit(store, 6)

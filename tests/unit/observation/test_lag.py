@@ -16,6 +16,7 @@ from holdfast.resources.control_store.records import (
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project, open_project
 from holdfast.streaming.sources.lag import Lag
+from tests.builders.calls import count_calls
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.streams import CLICKS, a_heartbeat, a_primary, a_wanted_stream
 from tests.fakes.projects import simulated_projects
@@ -37,7 +38,7 @@ def a_file(root: Path, number: int, *, changed_at: float) -> Path:
     return file
 
 
-def decide(project: Project, epoch: int, file: Path) -> None:
+def decide(project: Project, epoch: int, file: Path, **notes: int) -> None:
     info = file.stat()
     assigned = {
         "name": file.name, "size": info.st_size, "changed_ns": info.st_mtime_ns, "rows": ROWS
@@ -47,7 +48,7 @@ def decide(project: Project, epoch: int, file: Path) -> None:
             stream=CLICKS,
             epoch=epoch,
             start={"files": epoch},
-            end={"files": epoch + 1},
+            end={"files": epoch + 1, **notes},
             input={"files": [assigned]},
             rows=ROWS,
             token=1,
@@ -80,6 +81,17 @@ def test_files_that_no_epoch_has_count_from_when_they_arrived(tmp_path: Path) ->
         assert lag is not None
         assert lag.rows == 2 * ROWS
         assert 80 <= lag.seconds < 110
+
+
+def test_for_the_lag_the_index_is_not_asked_for_files_that_were_taken_long_ago(
+    tmp_path: Path,
+) -> None:
+    with open_project(a_stream_of_files(tmp_path)) as project:
+        declare(project.config, project.store, CLICKS)
+        for number in range(3):
+            file = a_file(tmp_path, number, changed_at=1e9)
+            decide(project, number, file, taken_until_ns=2**62)
+        assert count_calls(lambda: read_lag(project, CLICKS))["named"] == 0
 
 
 def test_the_lag_of_a_source_that_is_away_is_unknown(tmp_path: Path) -> None:

@@ -1,22 +1,27 @@
 """Which input files can be deleted: those that no stream can ever read again, and no others."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 
 from holdfast.assets.growth import judge_input
+from holdfast.configs.sources import FilesSource
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.orchestration.inputs import delete_unneeded, read_inputs
+from holdfast.orchestration.inputs import delete_unneeded, name_place, read_inputs
 from holdfast.orchestration.retention import prune_file_names, sample_growth
-from holdfast.resources.control_store.records import EpochProposal
+from holdfast.resources.control_store.records import DesiredState, EpochProposal
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
+from holdfast.resources.vault.ownership import OWNER_KEY
+from holdfast.streaming.sources.assigned import taken_names
+from holdfast.streaming.sources.folder import ListedFile
 from tests.builders.control_rows import a_snapshot
 from tests.builders.recorded_stream import SHIPPED, a_restorable_stream
-from tests.builders.streams import CLICKS
+from tests.builders.streams import CLICKS, a_wanted_stream
 from tests.fakes.projects import SimulatedProject, simulated_projects
 
 SOURCE = {"kind": "files", "path": "input", "format": "jsonl", "schema": "id bigint"}
@@ -41,7 +46,9 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
         yield project
 
 
-def decide(project: Project, stream: str, epochs: int) -> None:
+def decide(
+    project: Project, stream: str, epochs: int, end: Mapping[str, object] | None = None
+) -> None:
     for epoch in range(epochs):
         stat = (project.config.root / "input" / f"{epoch}.jsonl").stat()
         file = {"name": f"{epoch}.jsonl", "size": stat.st_size, "changed_ns": stat.st_mtime_ns}
@@ -50,7 +57,7 @@ def decide(project: Project, stream: str, epochs: int) -> None:
                 stream=stream,
                 epoch=epoch,
                 start={},
-                end={},
+                end=dict(end or {}),
                 input={"files": [file]},
                 rows=1,
                 token=1,
@@ -147,6 +154,60 @@ def test_a_file_that_another_stream_has_not_read_is_needed(tmp_path: Path) -> No
         assert unneeded(project) == []
 
 
+def edit_source(project: Project, stream: str, **changes: object) -> None:
+    """Change the source in the file of a stream, without a migration."""
+    file = project.config.root / "configs" / "streams" / f"{stream}.yaml"
+    declared = yaml.safe_load(file.read_text())
+    declared["source"] = {**declared["source"], **changes}
+    file.write_text(yaml.safe_dump(declared))
+
+
+def test_a_file_that_a_stream_reads_until_it_is_migrated_is_needed(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, CLICKS, "other", source=SOURCE)
+    (tmp_path / "input").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    for number in range(EPOCHS):
+        (tmp_path / "input" / f"{number}.jsonl").write_text("{}\n")
+    with projects.open() as project:
+        a_wanted_stream(project, "other")
+        decide(project, CLICKS, EPOCHS)
+        a_restorable_stream(project)
+        age(project)
+        edit_source(project, "other", path="elsewhere")
+    with projects.open() as project:
+        assert unneeded(project) == []
+        (tmp_path / "configs" / "streams" / "other.yaml").unlink()
+    with projects.open() as project:
+        assert unneeded(project) == []
+        project.store.streams.desire("other", DesiredState.STOPPED)
+        assert unneeded(project) == COVERED
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/in", "s3://bucket/in/", "s3://bucket//in/"])
+def test_one_prefix_has_one_spelling(project: Project, path: str) -> None:
+    declared = FilesSource.model_validate({**SOURCE, "path": path})
+    assert name_place(project, declared) == "bucket/in"
+
+
+def test_snapshots_of_another_project_do_not_make_input_unneeded(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, source=SOURCE)
+    (tmp_path / "input").mkdir()
+    for number in range(EPOCHS):
+        (tmp_path / "input" / f"{number}.jsonl").write_text("{}\n")
+    with projects.open() as project:
+        decide(project, CLICKS, EPOCHS)
+        a_restorable_stream(project)
+        age(project)
+        assert unneeded(project) == COVERED
+        with project.store._database.write() as connection:
+            connection.exec_driver_sql("UPDATE identity SET id = 'another'")
+    with projects.open() as project:
+        with pytest.raises(PermanentError, match="belong to another project"):
+            read_inputs(project, CLICKS)
+        project.objects.delete([OWNER_KEY])
+        assert unneeded(project) == []
+
+
 def test_a_stream_without_files_is_refused(tmp_path: Path) -> None:
     with (
         simulated_projects(tmp_path).open() as project,
@@ -155,8 +216,11 @@ def test_a_stream_without_files_is_refused(tmp_path: Path) -> None:
         read_inputs(project, CLICKS)
 
 
-def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(tmp_path: Path) -> None:
-    projects = simulated_projects(tmp_path, source={**SOURCE, "kept_for": "1d"})
+@pytest.mark.parametrize("kept_for", [{"kept_for": "1d"}, {}], ids=["declared", "default"])
+def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(
+    tmp_path: Path, kept_for: dict[str, str]
+) -> None:
+    projects = simulated_projects(tmp_path, source={**SOURCE, **kept_for})
     (tmp_path / "input").mkdir()
     names = [f"{number}.jsonl" for number in range(EPOCHS)]
     for number, name in enumerate(names):
@@ -177,3 +241,29 @@ def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(tmp_p
         assert prune_file_names(project, CLICKS) == 3
         kept = {file.name for file in project.store.epoch_files.named(CLICKS, names)}
     assert kept == {names[0], *names[4:]}
+
+
+def test_names_are_forgotten_only_behind_what_waits_and_never_of_a_disk_that_is_away(
+    tmp_path: Path,
+) -> None:
+    projects = simulated_projects(tmp_path, source=SOURCE)
+    folder = tmp_path / "input"
+    folder.mkdir()
+    names = [f"{number}.jsonl" for number in range(EPOCHS)]
+    for number, name in enumerate(names):
+        (folder / name).write_text("{}\n")
+        os.utime(folder / name, (1e9 + number, 1e9 + number))
+    with projects.open() as project:
+        decide(project, CLICKS, EPOCHS, end={"files": EPOCHS, "mount": "/mnt/disk"})
+        a_restorable_stream(project)
+        project.store.retention.prune_epochs(CLICKS, before=6)
+        for name in names:
+            (folder / name).unlink()
+        assert prune_file_names(project, CLICKS) == 0
+        (folder / "waits.jsonl").write_text("{}\n")
+        os.utime(folder / "waits.jsonl", (1e9 + 2, 1e9 + 2))
+        assert prune_file_names(project, CLICKS) == 2
+        waits = ListedFile("waits.jsonl", 3, (10**9 + 2) * 10**9)
+        assert taken_names(project.store, CLICKS, [waits]) == set()
+        back = ListedFile(names[1], 3, (10**9 + 1) * 10**9)
+        assert taken_names(project.store, CLICKS, [back]) == {names[1]}

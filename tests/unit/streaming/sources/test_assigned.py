@@ -9,11 +9,16 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import Executable
 
 from holdfast.resources.control_store.database import Database
-from holdfast.resources.control_store.records import EpochProposal
+from holdfast.resources.control_store.records import EpochProposal, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.upgrade import upgrade_schema
-from holdfast.streaming.sources.assigned import INPUT_REUSED, assigned_names
-from holdfast.streaming.sources.files import ListedFile
+from holdfast.streaming.sources.assigned import (
+    INPUT_REAPPEARED,
+    INPUT_REUSED,
+    assigned_names,
+    taken_names,
+)
+from holdfast.streaming.sources.folder import ListedFile
 
 
 class CountingDatabase(Database):
@@ -89,3 +94,22 @@ def test_a_file_that_is_as_it_was_opens_no_incident(database: CountingDatabase) 
     decide(store, 0, 3)
     assert assigned_names(store, "words", "r1", listed("1.jsonl")) == {"1.jsonl"}
     assert store.incidents.of("words") == []
+
+
+def test_a_file_that_is_older_than_a_forgotten_one_is_reported_and_not_read(
+    database: CountingDatabase,
+) -> None:
+    store = ControlStore(database)
+    decide(store, 0, 3)
+    store.ledger.commit(
+        LedgerEntry(stream="words", epoch=0, replica="r1", token=1, rows=1, digest="d")
+    )
+    store.retention.prune_epochs("words", before=2)
+    assert store.retention.prune_file_names("words", changed_before_ns=6, listed={"1.jsonl"}) == 1
+    new = ListedFile("new.jsonl", 7, 6)
+    for _ in range(2):
+        files = [*listed("0.jsonl", "1.jsonl"), new]
+        assert assigned_names(store, "words", "r1", files) == {"0.jsonl", "1.jsonl"}
+    assert taken_names(store, "words", [new]) == set()
+    (incident,) = store.incidents.of("words")
+    assert (incident.kind, incident.detail["files"]) == (INPUT_REAPPEARED, ["0.jsonl"])

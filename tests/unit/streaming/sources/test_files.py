@@ -11,8 +11,10 @@ from pyarrow import csv, fs, parquet
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.tables.epochs import skipped_rows
-from holdfast.streaming.sources.base import Backlog
-from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource, ListedFile
+from holdfast.streaming.sources.base import Backlog, Json
+from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource
+from holdfast.streaming.sources.folder import ListedFile, Mount, find_mount
+from tests.builders.calls import count_calls
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 LONG_AGO = 1_000_000.0
@@ -20,11 +22,15 @@ NOW = 2_000_000.0
 
 
 class Folder:
-    """A folder of input files, and the source that reads it."""
+    """A folder of input files, and the source that reads it; `remote` is read as a prefix in a bucket."""
 
-    def __init__(self, path: Path, kind: str = "jsonl", **declared: object) -> None:
+    def __init__(
+        self, path: Path, kind: str = "jsonl", *, remote: bool = False, **declared: object
+    ) -> None:
         self.path = path
+        self.mount = Mount("/", "ext4")
         self.assigned: set[str] = set()
+        self.position: Json | None = None
         self.asked: list[str] = []
         declaration = FilesDeclaration.model_validate(
             {
@@ -35,7 +41,16 @@ class Folder:
                 **declared,
             }
         )
-        self.source = FilesSource(declaration, SCHEMA, fs.LocalFileSystem(), str(path), self._ask)
+        bucket = fs.SubTreeFileSystem(str(path.parent), fs.LocalFileSystem())
+        files, root = (bucket, path.name) if remote else (fs.LocalFileSystem(), str(path))
+        self._open = lambda: FilesSource(
+            declaration, SCHEMA, files, root, self._ask, find_mount=lambda _: self.mount
+        )
+        self.source = self._open()
+
+    def fail_over(self) -> None:
+        """Go on with another replica, which remembers nothing."""
+        self.source, self.asked = self._open(), []
 
     def _ask(self, files: Sequence[ListedFile]) -> set[str]:
         self.asked += [file.name for file in files]
@@ -51,9 +66,10 @@ class Folder:
         return self.add(name, "".join(f'{{"id": {n}, "word": "w{n}"}}\n' for n in ids))
 
     def take(self, rows: int, now: float = NOW) -> list[str]:
-        taken = self.source.take(None, rows, now=now)
+        taken = self.source.take(self.position, rows, now=now)
         names = [file["name"] for file in taken.input["files"]]
         self.assigned.update(names)
+        self.position = taken.end
         return names
 
 
@@ -301,7 +317,7 @@ def test_files_from_before_a_time_are_skipped_once_and_their_rows_counted(tmp_pa
     skipped = folder.source.skip({"files": 7}, [], before=NOW - 60, now=NOW)
 
     assert skipped is not None
-    assert (skipped.rows, skipped.end) == (0, {"files": 9})
+    assert (skipped.rows, skipped.end["files"]) == (0, 9)
     assert skipped_rows(skipped.input) == {"a.jsonl": 2, "b.jsonl": 1}
     assert folder.source.splits(skipped.input) == []
     folder.assigned.update(skipped_rows(skipped.input))
@@ -321,3 +337,189 @@ def test_a_skip_opens_no_file_if_recent_epochs_had_some(tmp_path: Path) -> None:
 
     assert skipped is not None
     assert skipped_rows(skipped.input) == {"b.jsonl": 6}
+
+
+def a_folder_of_taken_files(path: Path, files: int, *, remote: bool = False) -> Folder:
+    path.mkdir()
+    folder = Folder(path, remote=remote)
+    for number in range(files):
+        folder.lines(f"{number:05}.jsonl", number)
+    assert len(folder.take(files)) == files
+    assert folder.take(1, now=NOW + 10) == []
+    return folder
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "remote"])
+@pytest.mark.parametrize("arrived", [0, 1])
+def test_the_work_of_a_poll_does_not_grow_with_the_files_that_were_taken(
+    tmp_path: Path, arrived: int, *, remote: bool
+) -> None:
+    work = []
+    for files in (200, 1_000):
+        folder = a_folder_of_taken_files(tmp_path / str(files), files, remote=remote)
+        for number in range(arrived):
+            folder.lines(f"new{number}.jsonl", 1)
+
+        def poll(folder: Folder = folder) -> None:
+            folder.source.waiting_rows(folder.position, now=NOW + 20)
+            folder.source.backlog(folder.position, [], now=NOW + 20)
+            folder.take(10, now=NOW + 20)
+
+        work.append(count_calls(poll).total())
+    assert work[1] <= 1.05 * work[0]
+
+
+def test_memory_holds_the_names_of_taken_files_and_no_more(tmp_path: Path) -> None:
+    folder = a_folder_of_taken_files(tmp_path / "in", 200)
+    assert folder.take(1, now=NOW + 20) == []
+    values = vars(folder.source).values()
+    held = sorted(len(value) for value in values if isinstance(value, list | dict | set))
+    assert held[-2:] == [0, 200]
+
+
+def test_a_new_replica_asks_only_for_files_that_may_be_new(tmp_path: Path) -> None:
+    folder = a_folder_of_taken_files(tmp_path / "in", 1_000, remote=True)
+    folder.lines("a.jsonl", 1)
+    os.utime(tmp_path / "in" / "a.jsonl", (LONG_AGO + 7_200, LONG_AGO + 7_200))
+    assert folder.take(10, now=NOW + 20) == ["a.jsonl"]
+    for lag in (False, True):
+        folder.fail_over()
+        folder.lines("b.jsonl", 1)
+        os.utime(tmp_path / "in" / "b.jsonl", (LONG_AGO + 7_300, LONG_AGO + 7_300))
+        if lag:
+            assert folder.source.backlog(folder.position, [], now=NOW).oldest_at is not None
+        else:
+            assert folder.source.waiting_rows(folder.position, now=NOW) == 1
+        assert sorted(folder.asked) == ["a.jsonl", "b.jsonl"]
+
+
+def test_files_that_wait_are_asked_for_by_a_new_replica_however_old_they_are(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path, remote=True)
+    for number in range(5):
+        folder.lines(f"{number}.jsonl", number)
+        at = LONG_AGO + 86_400 * number
+        os.utime(tmp_path / f"{number}.jsonl", (at, at))
+    for number in range(5):
+        folder.fail_over()
+        assert folder.take(1) == [f"{number}.jsonl"]
+
+
+def test_an_old_file_that_a_new_replica_believes_taken_is_found_in_time(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1)
+    assert folder.take(10) == ["a.jsonl"]
+    assert folder.position is not None
+    folder.fail_over()
+    folder.position = {**folder.position, "taken_until_ns": 2**62}  # the clock was an hour ahead
+    folder.lines("b.jsonl", 2)
+    assert folder.take(10) == []
+    assert folder.take(10, now=NOW + 10) == ["b.jsonl"]
+
+
+def test_of_many_taken_files_each_is_looked_at_again(tmp_path: Path) -> None:
+    folder = a_folder_of_taken_files(tmp_path / "in", 250)
+    folder.lines("00007.jsonl", 1, 2, 3)
+    folder.asked.clear()
+    for poll in range(3):
+        assert folder.take(10, now=NOW + 100 * (poll + 1)) == []
+    assert folder.asked == ["00007.jsonl"]
+    (tmp_path / "in" / "00008.jsonl").unlink()
+    for poll in range(4):
+        folder.take(10, now=NOW + 1000 + 100 * poll)
+    assert len(folder.source._taken) == 249
+
+
+@pytest.mark.parametrize(("kind", "listings"), [("ext4", 1), ("nfs4", 4), ("fuse.sshfs", 4)])
+def test_a_local_folder_is_listed_only_if_it_has_changed(
+    tmp_path: Path, kind: str, listings: int
+) -> None:
+    folder = Folder(tmp_path)
+    folder.mount = Mount("/", kind)
+    assert folder.take(10) == []
+    folder.lines("a.jsonl", 1)
+    assert folder.take(10, now=NOW + 5) == ["a.jsonl"]
+
+    def poll() -> None:
+        for second in (10, 12, 14, 16):
+            assert folder.take(10, now=NOW + second) == []
+
+    assert count_calls(poll)["listdir"] == listings
+    folder.lines("b.jsonl", 1)
+    assert folder.take(10, now=NOW + 18) == ["b.jsonl"]
+
+
+def test_a_folder_that_changed_a_moment_before_it_was_listed_is_listed_again(
+    tmp_path: Path,
+) -> None:
+    """The times of a file system are coarse: a file that comes after the listing may not change the folder's."""
+    folder = Folder(tmp_path, poll=0.5)
+    changed = tmp_path.stat()
+    assert folder.take(10) == []
+    folder.lines("a.jsonl", 1)
+    os.utime(tmp_path, ns=(changed.st_atime_ns, changed.st_mtime_ns))
+    assert folder.take(10, now=NOW + 1) == ["a.jsonl"]
+
+
+def test_a_file_that_still_grows_in_an_unchanged_folder_is_read_when_it_has_settled(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path, settle=2)
+    folder.add("a.jsonl", '{"id": 1}\n', changed_at=NOW)
+    assert folder.take(10) == []
+    for second in (5, 10):
+        folder.add("a.jsonl", '{"id": 1}\n' * second, changed_at=NOW + second)
+        assert folder.take(10, now=NOW + second) == []
+    assert folder.take(20, now=NOW + 13) == ["a.jsonl"]
+
+
+def test_an_empty_mount_point_is_away_not_empty(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "in")
+    folder.path.mkdir()
+    folder.mount = Mount(str(folder.path), "ext4")
+    folder.lines("a.jsonl", 1)
+    taken = folder.source.take(None, 10, now=NOW)
+    (split,) = folder.source.splits(taken.input)
+    folder.path.rename(tmp_path / "disk")
+    folder.path.mkdir()
+    folder.mount = Mount("/", "ext4")
+    for _replica in range(2):
+        with pytest.raises(TransientError, match="is away: it was on a disk at"):
+            folder.source.waiting_rows(taken.end, now=NOW + 60)
+        with pytest.raises(TransientError, match="is away"):
+            folder.source.files(taken.end)
+        with pytest.raises(TransientError, match="is away"):
+            folder.source.splits(taken.input)
+        with pytest.raises(TransientError, match="is away"):
+            list(folder.source.read(split))
+        folder.fail_over()
+    (folder.path / "_lost").touch()
+    with pytest.raises(PermanentError, match=r"a\.jsonl is gone"):
+        list(folder.source.read(split))
+
+
+def test_a_folder_that_was_emptied_is_empty_wherever_it_is(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.mount = Mount("/mnt", "ext4")
+    file = folder.lines("a.jsonl", 1)
+    assert folder.take(10) == ["a.jsonl"]
+    file.unlink()
+    assert folder.take(10, now=NOW + 60) == []
+    folder.fail_over()
+    assert folder.take(10, now=NOW + 120) == []
+
+
+def test_the_mount_of_a_path_is_the_deepest_above_it(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "21 1 8:1 / / rw - ext4 /dev/vda rw\n"
+        "30 21 8:2 / /data rw shared:1 - xfs /dev/vdb rw\n"
+        "31 21 8:3 / /data\\040of\\040\303\274 rw - nfs4 host:/x rw\n"
+        "32 30 8:4 / /data/in rw master:1 - fuse.sshfs x rw\n".replace("\303\274", "\u00fc")
+    )
+    assert find_mount("/data/in/today", table) == Mount("/data/in", "fuse.sshfs")
+    assert find_mount("/data/input", table) == Mount("/data", "xfs")
+    assert find_mount("/data of \u00fc/in", table) == Mount("/data of \u00fc", "nfs4")
+    assert find_mount("/database", table) == Mount("/", "ext4")
+    assert find_mount("/proc/self").point == "/proc"

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import digest_input
-from holdfast.resources.control_store.records import EpochProposal
+from holdfast.resources.control_store.records import Epoch, EpochProposal
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import Gate, GateState
 from holdfast.streaming.spark.checkpoint import read_input_digest
@@ -71,3 +71,26 @@ def test_an_epoch_that_was_decided_again_is_not_read_under_the_offset_of_the_fir
     store.epochs.propose(a_rate_proposal(rows=20))
     with pytest.raises(PermanentError, match="was planned with other input"):
         reader.partitions(start, planned)
+
+
+def test_what_a_source_notes_beside_its_position_does_not_change_the_digest() -> None:
+    file = {"name": "a.jsonl", "size": 1, "changed_ns": 1, "rows": 1}
+    epoch = Epoch(
+        stream="words",
+        epoch=0,
+        start={},
+        end={"files": 1},
+        input={"files": [file]},
+        rows=1,
+        token=1,
+        proposer="r1",
+        decided_at=0.0,
+    )
+    noted = replace(
+        epoch,
+        start={"taken_until_ns": 3, "mount": "/mnt"},
+        end={"files": 1, "taken_until_ns": 4, "mount": "/mnt"},
+        input={"files": [{**file, "mount": "/mnt"}]},
+    )
+    assert digest_input(noted) == digest_input(epoch)
+    assert digest_input(replace(noted, end={"files": 2})) != digest_input(epoch)
