@@ -76,7 +76,9 @@ class BusyError(TransientError):
 class Database:
     """An engine that raises errors of Holdfast and makes each write one transaction."""
 
-    def __init__(self, url: str, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, url: str, clock: Clock = SYSTEM_CLOCK, *, connections: int = CONNECTIONS
+    ) -> None:
         self._clock = clock
         self._next_portion_at = clock.monotonic()
         self.address = _parse_url(url)
@@ -91,7 +93,7 @@ class Database:
             self._writes = self._singles = self.engine.execution_options(**{_SYNCHRONOUS: "FULL"})
             self._quick = self.engine.execution_options(**{_SYNCHRONOUS: "NORMAL"})
         else:
-            self.engine = _postgresql_engine(self.address)
+            self.engine = _postgresql_engine(self.address, connections)
             self._writes = self.engine
             single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
             self._reads = self._singles = self._quick = single
@@ -224,12 +226,12 @@ def _sqlite_engine(address: sa.URL) -> sa.Engine:
     return engine
 
 
-def _postgresql_engine(address: sa.URL) -> sa.Engine:
+def _postgresql_engine(address: sa.URL, connections: int) -> sa.Engine:
     query = {**_POSTGRESQL_QUERY, **address.query}
     engine = sa.create_engine(
         address.set(query=query),
         json_serializer=_to_json,
-        pool_size=CONNECTIONS,
+        pool_size=connections,
         max_overflow=0,
         pool_timeout=TURN_SECONDS,
     )

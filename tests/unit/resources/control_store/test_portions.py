@@ -104,6 +104,20 @@ def test_an_epoch_with_many_files_is_copied_to_a_fork_in_several_transactions(
     assert len(store.epoch_files.named("trial", names)) == EPOCHS
 
 
+def test_the_files_of_an_epoch_are_entered_by_one_statement_however_many_they_are(
+    store: ControlStore,
+) -> None:
+    statements: list[str] = []
+    event.listen(
+        store._database.engine,
+        "before_cursor_execute",
+        lambda *arguments: statements.append(arguments[2]),
+    )
+    files = [{"name": f"{number}.json"} for number in range(2_000)]
+    store.epochs.propose(replace(a_proposal(0), input={"files": files}))
+    assert len([text for text in statements if text.startswith("INSERT INTO epoch_files")]) == 1
+
+
 def test_pruning_closed_incidents_does_not_compare_each_with_all_others(
     store: ControlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
