@@ -25,6 +25,7 @@ _OF = (
     .order_by(replicas.c.registered_at.desc(), replicas.c.id)
 )
 _GET = sa.select(replicas).where(_IS_ID)
+_others = replicas.alias("others")
 _IN_SLOT = sa.select(replicas).where(
     replicas.c.stream == sa.bindparam("of_stream"),
     _HAS_SLOT,
@@ -81,6 +82,12 @@ _END = (
 )
 
 
+def next_generation(stream: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
+    """Above the generations of all replicas of a stream: who takes a slot later has a higher one, whatever the clock."""
+    newest = sa.select(sa.func.max(_others.c.generation)).where(_others.c.stream == stream)
+    return sa.func.coalesce(newest.scalar_subquery(), 0) + 1
+
+
 class Replicas:
     """The table of replicas, live and ended."""
 
@@ -107,7 +114,7 @@ class Replicas:
             state=ReplicaState.STARTING,
             desired=desired,
             observed=OFF,
-            generation=1,
+            generation=next_generation(sa.literal(stream)),
             observed_generation=0,
             snapshot_requested=0,
             snapshot_served=0,
