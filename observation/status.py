@@ -109,7 +109,7 @@ def _failure(targets: Sequence[ReplicaRow]) -> str | None:
     lost = [row for row in targets if row.state in _LOST]
     if not lost:
         return None
-    last = max(lost, key=lambda row: row.ended_at or 0.0)
+    last = max(lost, key=lambda row: row.generation)
     as_primary = last.slot is Slot.PRIMARY and last.state is ReplicaState.FAILED
     return last.reason if as_primary or len(lost) >= FAILURES_BEFORE_GIVING_UP else None
 

@@ -367,9 +367,7 @@ def _is_worked_on(project: Project, status: StreamStatus, *, step_seconds: float
         limit_seconds = project.timings(status.name).between_steps_seconds
         limit_seconds += step_seconds if line.phase is Phase.INTENT else 0.0
         requested = line.incident is None and line.phase is not Phase.FAILED
-        return (
-            requested and not was_abandoned(line) and _is_recent(line.at, status, limit_seconds)
-        )
+        return requested and not was_abandoned(line) and _is_recent(line.at, status, limit_seconds)
     return False
 
 

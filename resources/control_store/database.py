@@ -83,8 +83,8 @@ class Database:
         self._next_portion_at = clock.monotonic()
         self.address = _parse_url(url)
         self.is_sqlite = self.address.get_backend_name() == "sqlite"
-        self.on_busy: Callable[[], None] = lambda: None
-        """Called after a write has waited in vain for the lock of a SQLite file."""
+        self.on_busy: Callable[[], str] = lambda: ""
+        """Called after a write has waited in vain for the lock of a SQLite file; returns who holds it."""
         self._reads: sa.Engine
         self._writes: sa.Engine
         if self.is_sqlite:
@@ -173,8 +173,10 @@ class Database:
         try:
             with translate_errors(str(self)):
                 yield
-        except BusyError:
-            self.on_busy()
+        except BusyError as error:
+            holders = self.on_busy()
+            if holders:
+                raise BusyError(f"{error} by {holders}", hint=error.hint) from error
             raise
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ class ControlStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._closes_with: list[ControlStore] = []
-        database.on_busy = self._end_stopped_writers
+        database.on_busy = self._settle_lock
         self.identity = Identity(database)
         self.outputs = Outputs(database)
         self.streams = Streams(database)
@@ -96,9 +96,9 @@ class ControlStore:
         file = self._file
         return set() if file is None else lock_holders.find_lock_holders(file)
 
-    def _end_stopped_writers(self) -> None:
-        if (file := self._file) is not None:
-            lock_holders.end_stopped_holders(file, self.replicas.all_live())
+    def _settle_lock(self) -> str:
+        file = self._file
+        return "" if file is None else lock_holders.settle_lock(file)
 
     @property
     def _file(self) -> Path | None:

@@ -98,7 +98,9 @@ class ReplicaProcess:
 
     def _heartbeat(self, row: ReplicaRow, gate: Gate) -> Heartbeat:
         supervision = self.spec.stream.supervision
-        store = self.store.with_own_connection()  # slow statements of others must not cost the lease
+        store = (
+            self.store.with_own_connection()
+        )  # slow statements of others must not cost the lease
         lease = StreamLease(store, row.stream, row.id, ttl_seconds=supervision.lease)
         return Heartbeat(
             store,

@@ -6,7 +6,6 @@ forgotten after twice that time, unless they are still listed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TypeVar
 
 import sqlalchemy as sa

@@ -30,7 +30,6 @@ _IN_SLOT = sa.select(replicas).where(
     replicas.c.stream == sa.bindparam("of_stream"),
     _HAS_SLOT,
 )
-_ALL_LIVE = sa.select(replicas).where(_IS_LIVE)
 _LIVE_SINCE = sa.select(replicas.c.stream, replicas.c.registered_at).where(_HAS_SLOT)
 _RECORD_PROCESS = (
     sa.update(replicas)
@@ -143,10 +142,6 @@ class Replicas:
     def live(self, stream: str, slot: Slot) -> ReplicaRow | None:
         """The live replica that has the slot."""
         return self._database.find(ReplicaRow, _IN_SLOT, {"of_stream": stream, "of_slot": slot})
-
-    def all_live(self) -> list[ReplicaRow]:
-        """The live replicas of all streams."""
-        return self._database.find_all(ReplicaRow, _ALL_LIVE)
 
     def live_since(self, slot: Slot) -> dict[str, float]:
         """The streams that have a live replica in the slot, and since when; in one query."""

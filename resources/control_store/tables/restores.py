@@ -271,9 +271,7 @@ class Forks:
         copied = [self._copy_table(key, before, values) for key, before in _COPIED]
         return copied[-1]
 
-    def _copy_table(
-        self, key: sa.Column[Any], before: int | str, values: dict[str, Any]
-    ) -> int:
+    def _copy_table(self, key: sa.Column[Any], before: int | str, values: dict[str, Any]) -> int:
         """Copy one table in portions of rows; its past may have been pruned."""
         last, copy = _last_of_portion(key), self._copy_portion(key)
         copied, portion = 0, {**values, "after": before}

@@ -7,17 +7,15 @@ from holdfast.orchestration.incidents import due_recoveries
 from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from holdfast.resources.project import Project
 from tests.builders.control_rows import a_recovery, lost_primary
-from tests.fakes.projects import simulated_projects
 from tests.builders.streams import CLICKS, PATIENT, a_dead_primary, a_primary, a_wanted_stream
 from tests.fakes.clocks import shift_clock
+from tests.fakes.projects import simulated_projects
 
 HOUR_SECONDS = 3600.0
 
 
 def end(project: Project, replica: str) -> None:
-    project.store.replicas.end(
-        replica, ReplicaState.FAILED, "it ended itself", by=EndedBy.REPLICA
-    )
+    project.store.replicas.end(replica, ReplicaState.FAILED, "it ended itself", by=EndedBy.REPLICA)
 
 
 def test_a_primary_that_ends_itself_is_recovered_though_one_ended_in_the_future(

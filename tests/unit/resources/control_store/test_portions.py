@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,7 @@ def test_an_epoch_with_many_files_is_copied_to_a_fork_in_several_transactions(
 
     event.listen(store._database.engine, "commit", note_changes)
     fork(store)
-    assert max(after - before for before, after in zip(changed, changed[1:])) <= PORTION
+    assert max(after - before for before, after in pairwise(changed)) <= PORTION
     names = [file["name"] for file in files]
     assert len(store.epoch_files.named("trial", names)) == EPOCHS
 
