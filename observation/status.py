@@ -110,7 +110,7 @@ def _failure(targets: Sequence[ReplicaRow]) -> str | None:
     lost = [row for row in targets if row.state in _LOST]
     if not lost:
         return None
-    last = max(lost, key=lambda row: row.ended_at or 0.0)
+    last = max(lost, key=lambda row: row.generation)
     as_primary = last.slot is Slot.PRIMARY and last.state is ReplicaState.FAILED
     return last.reason if as_primary or len(lost) >= FAILURES_BEFORE_GIVING_UP else None
 
@@ -278,12 +278,13 @@ def _rollout(row: StreamRow | None, under_way: Migration | None) -> int:
 
 
 def _of_slot(slot: Slot, replicas: list[ReplicaRow]) -> list[ReplicaRow]:
-    """The replicas that have or had the slot: the live one first, then by their end, the last first.
+    """The replicas that have or had the slot: the live one first, then the last to take the slot.
 
-    A secondary that took over may be older than the primary it replaced, so they are not sorted by age.
+    They are not sorted by time: the clock may have been set back, and a secondary that took over may be older than
+    the primary it replaced.
     """
     rows = [row for row in replicas if row.slot is slot]
-    return sorted(rows, key=lambda row: float("-inf") if row.ended_at is None else -row.ended_at)
+    return sorted(rows, key=lambda row: (row.ended_at is None, row.generation), reverse=True)
 
 
 def _live(rows: list[ReplicaRow]) -> ReplicaRow | None:

@@ -250,12 +250,13 @@ def follow_failure(project: Project, status: StreamStatus, incident: Incident) -
 def run_key(incident: Incident, *, at: float) -> str | None:
     """The key of the run that is due; `None` while a run holds the claim or the next try is not due.
 
-    A request may be lost, so each minute without a claim has a key of its own.
+    A request may be lost, so each minute without a claim has a key of its own, also before an incident was opened by a
+    clock that was set back.
     """
-    overdue_seconds = at - due_at(incident)
-    if incident.claimed_by is not None and overdue_seconds < 0:
+    if is_claimed(incident, at=at) or is_waiting(incident, at=at):
         return None
-    return f"{incident.id}-{incident.attempts}-{int(max(overdue_seconds, 0.0) // BUCKET_SECONDS)}"
+    overdue_seconds = abs(at - due_at(incident, at=at))
+    return f"{incident.id}-{incident.attempts}-{int(overdue_seconds // BUCKET_SECONDS)}"
 
 
 def _incident(
@@ -344,13 +345,13 @@ def _is_being_changed(project: Project, status: StreamStatus) -> bool:
         return True
     changes = project.store.tiers.history(status.name, limit=1)
     unreached = [change.at for change in changes if change.reached_at is None]
-    return any(status.at - at < timings.between_steps_seconds for at in unreached)
+    return any(_is_recent(at, status, timings.between_steps_seconds) for at in unreached)
 
 
 def _is_being_stopped(project: Project, status: StreamStatus) -> bool:
     """Whether a stop is under way: it asks one replica after the other to leave."""
     timings = project.timings(status.name)
-    just_requested = status.at - status.changed_at < timings.between_steps_seconds
+    just_requested = _is_recent(status.changed_at, status, timings.between_steps_seconds)
     return just_requested or _is_worked_on(
         project, status, step_seconds=timings.gone_within_seconds
     )
@@ -366,8 +367,13 @@ def _is_worked_on(project: Project, status: StreamStatus, *, step_seconds: float
         limit_seconds = project.timings(status.name).between_steps_seconds
         limit_seconds += step_seconds if line.phase is Phase.INTENT else 0.0
         requested = line.incident is None and line.phase is not Phase.FAILED
-        return requested and not was_abandoned(line) and status.at - line.at < limit_seconds
+        return requested and not was_abandoned(line) and _is_recent(line.at, status, limit_seconds)
     return False
+
+
+def _is_recent(at: float, status: StreamStatus, seconds: float) -> bool:
+    """Whether it was this long ago at most; what is far in the future was before the clock was set back."""
+    return abs(status.at - at) < seconds
 
 
 def _is_being_started(project: Project, status: StreamStatus) -> bool:
@@ -380,9 +386,8 @@ def _is_being_started(project: Project, status: StreamStatus) -> bool:
     requested_at, last = status.changed_at, status.last_primary
     ended_at = None if last is None or last.desired == OFF else last.ended_at
     failed = ended_at is not None and ended_at >= requested_at
-    return (
-        not failed and status.at - requested_at < project.timings(status.name).launch_within_seconds
-    )
+    limit_seconds = project.timings(status.name).launch_within_seconds
+    return not failed and _is_recent(requested_at, status, limit_seconds)
 
 
 def _is_being_handed_over(project: Project, status: StreamStatus) -> bool:
@@ -391,8 +396,8 @@ def _is_being_handed_over(project: Project, status: StreamStatus) -> bool:
     if status.migration is None or status.verdict.health is not Health.MISSING or last is None:
         return False
     released = last.state in (ReplicaState.HANDED_OVER, ReplicaState.STOPPED)
-    ended_seconds = status.at - (last.ended_at or 0.0)
-    return released and ended_seconds < project.timings(status.name).hand_over_within_seconds
+    limit_seconds = project.timings(status.name).hand_over_within_seconds
+    return released and _is_recent(last.ended_at or 0.0, status, limit_seconds)
 
 
 def _open(

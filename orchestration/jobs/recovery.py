@@ -22,9 +22,9 @@ from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Incident, IncidentState
+from holdfast.resources.control_store.tables.incidents import CLAIM_SECONDS
 from holdfast.resources.project import Project
 
-CLAIM_SECONDS = 30.0
 RENEW_SECONDS = 5.0
 
 

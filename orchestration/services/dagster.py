@@ -48,6 +48,7 @@ run_monitoring:            # a run whose process died must not be shown as runni
   poll_interval_seconds: 30
 run_queue:
   dequeue_interval_seconds: 1  # a recovery would wait for Dagster's default of 5
+  dequeue_use_threads: true    # side by side: each recovery would wait until those before it run
 concurrency:
   runs:
     max_concurrent_runs: -1  # a recovery never waits for other runs
@@ -64,6 +65,7 @@ retention:                 # sensors tick every few seconds: drop skipped ticks 
 # Settings that an older version wrote, and that were not edited since.
 REPLACED_SETTINGS = {
     "57972c2bba2bfc58a043ba74d9a56d8c63c936a6262f5e2264c8e906398f28d2",
+    "7092511f5b24e50270b8099b19b715e3f3356a51b160bd474fa1dadfc05d196d",
 }
 
 WORKSPACE = """\

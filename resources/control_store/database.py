@@ -35,6 +35,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.tiers import Switches
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 
 BUSY_SECONDS = 5.0
 """How long to wait for a lock; `?timeout=` in a SQLite URL overrides it."""
@@ -45,6 +46,9 @@ TURN_SECONDS = 60.0
 
 WAL_BYTES = 16 * 1024**2
 """A write-ahead log that one large transaction has made longer is cut to this once it is empty."""
+
+PAUSE_SECONDS = 0.15
+"""How long a long write leaves SQLite's lock to others: a process that waits for it asks at least every 0.1 s."""
 
 _SYNCHRONOUS = "holdfast_synchronous"
 _POSTGRESQL_QUERY = {
@@ -72,11 +76,15 @@ class BusyError(TransientError):
 class Database:
     """An engine that raises errors of Holdfast and makes each write one transaction."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, clock: Clock = SYSTEM_CLOCK, *, connections: int = CONNECTIONS
+    ) -> None:
+        self._clock = clock
+        self._next_portion_at = clock.monotonic()
         self.address = _parse_url(url)
         self.is_sqlite = self.address.get_backend_name() == "sqlite"
-        self.on_busy: Callable[[], None] = lambda: None
-        """Called after a write has waited in vain for the lock of a SQLite file."""
+        self.on_busy: Callable[[], str] = lambda: ""
+        """Called after a write has waited in vain for the lock of a SQLite file; returns who holds it."""
         self._reads: sa.Engine
         self._writes: sa.Engine
         if self.is_sqlite:
@@ -85,7 +93,7 @@ class Database:
             self._writes = self._singles = self.engine.execution_options(**{_SYNCHRONOUS: "FULL"})
             self._quick = self.engine.execution_options(**{_SYNCHRONOUS: "NORMAL"})
         else:
-            self.engine = _postgresql_engine(self.address)
+            self.engine = _postgresql_engine(self.address, connections)
             self._writes = self.engine
             single = self.engine.execution_options(isolation_level="AUTOCOMMIT")
             self._reads = self._singles = self._quick = single
@@ -147,12 +155,28 @@ class Database:
             yield connection
 
     @contextmanager
+    def write_portion(self, *, durable: bool = True) -> Iterator[sa.Connection]:
+        """Run one of the many transactions of a long write; before the next one, others get as much time.
+
+        The lock of SQLite is not fair: without the pause a waiting heartbeat would hardly ever get it.
+        """
+        if self.is_sqlite:
+            self._clock.sleep(max(self._next_portion_at - self._clock.monotonic(), 0.0))
+        with self.write(durable=durable) as connection:
+            began = self._clock.monotonic()
+            yield connection
+        ended = self._clock.monotonic()
+        self._next_portion_at = ended + max(ended - began, PAUSE_SECONDS)
+
+    @contextmanager
     def _noticing_busy(self) -> Iterator[None]:
         try:
             with translate_errors(str(self)):
                 yield
-        except BusyError:
-            self.on_busy()
+        except BusyError as error:
+            holders = self.on_busy()
+            if holders:
+                raise BusyError(f"{error} by {holders}", hint=error.hint) from error
             raise
 
     def close(self) -> None:
@@ -204,12 +228,12 @@ def _sqlite_engine(address: sa.URL) -> sa.Engine:
     return engine
 
 
-def _postgresql_engine(address: sa.URL) -> sa.Engine:
+def _postgresql_engine(address: sa.URL, connections: int) -> sa.Engine:
     query = {**_POSTGRESQL_QUERY, **address.query}
     engine = sa.create_engine(
         address.set(query=query),
         json_serializer=_to_json,
-        pool_size=CONNECTIONS,
+        pool_size=connections,
         max_overflow=0,
         pool_timeout=TURN_SECONDS,
     )

@@ -1,17 +1,17 @@
 """Which process holds the write lock of a SQLite file, and the end of one that was stopped with it.
 
 A process that is stopped (SIGSTOP) in a write keeps the lock, and no other process can write until it continues
-or dies: not even a takeover. If it is a replica of this host, it has lost its place by then anyway.
+or dies: not even a takeover. A process of Holdfast may die at any moment: a replica has lost its place by then anyway,
+and the next run continues what a command or a run of Dagster has left. Other processes are only named.
 """
 
 import logging
-from collections.abc import Iterable
+import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
-
-from holdfast.resources.control_store.records import ReplicaRow
-from holdfast.resources.process import ProcessHandle, find_process
 
 LOCKS = Path("/proc/locks")
 
@@ -32,29 +32,44 @@ def find_lock_holders(database: Path) -> set[int]:
     return holders
 
 
-def end_stopped_holders(database: Path, replicas: Iterable[ReplicaRow]) -> list[int]:
-    """Kill the processes that hold the write lock, are stopped, and belong to a replica of this host."""
-    known = {process for row in replicas if (process := find_process(row)) is not None}
-    ended = []
-    for pid in find_lock_holders(database):
-        if _is_stopped(pid) and _family(pid) & known:
-            log.error("process %s was stopped while it held the lock of %s: killed", pid, database)
-            ProcessHandle.of(pid).kill()
-            ended.append(pid)
-    return ended
+def settle_lock(database: Path) -> str:
+    """Kill processes of Holdfast that were stopped with the write lock; returns all that hold it, for a message."""
+    holders = []
+    for pid in sorted(find_lock_holders(database)):
+        with suppress(psutil.Error, ProcessLookupError):
+            holders.append(f"process {pid}{_settle(psutil.Process(pid), database)}")
+    return ", ".join(holders)
 
 
-def _is_stopped(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-    except (psutil.NoSuchProcess, ValueError):
+def _settle(holder: psutil.Process, database: Path) -> str:
+    if holder.status() != psutil.STATUS_STOPPED:
+        return ""
+    if not _is_own(holder):
+        return ", which is stopped"
+    log.error("process %s was stopped with the lock of %s: killed", holder.pid, database)
+    _kill(holder)
+    return ", which was stopped and is killed now"
+
+
+def _is_own(process: psutil.Process) -> bool:
+    """Whether it is a Holdfast of this user, or was started by one: Spark's data source and Dagster's runs are."""
+    if process.uids().real != os.getuid():
         return False
+    return any(_runs_holdfast(member.cmdline()) for member in (process, *process.parents()))
 
 
-def _family(pid: int) -> set[ProcessHandle]:
-    """The process and those that it was started by: Spark's data source is a process below the replica's."""
-    try:
-        process = psutil.Process(pid)
-        return {ProcessHandle.of(member.pid) for member in (process, *process.parents())}
-    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-        return set()
+def _runs_holdfast(command: Sequence[str]) -> bool:
+    names = [Path(argument).name for argument in command]
+    is_python = names[:1] != [] and names[0].startswith(("python", "holdfast"))
+    return is_python and any(name == "holdfast" or name.startswith("holdfast.") for name in names)
+
+
+def _kill(process: psutil.Process) -> None:
+    """Kill a process and those below it, but no replica that it has started: that one has a session of its own."""
+    session = os.getsid(process.pid)
+    family = [*process.children(recursive=True), process]
+    members = [member for member in family if os.getsid(member.pid) == session]
+    for member in members:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(members, timeout=5)

@@ -169,7 +169,8 @@ class TierChange:
 class ReplicaRow:
     """One incarnation of a replica: its desired and its observed switches.
 
-    `rollout` is the number of the migration whose declaration it runs.
+    `rollout` is the number of the migration whose declaration it runs. `generation` grows with each change of the
+    desired switches; when the replica takes a slot, it is the highest of the stream.
     """
 
     id: str

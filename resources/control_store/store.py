@@ -39,7 +39,8 @@ class ControlStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.on_busy = self._end_stopped_writers
+        self._closes_with: list[ControlStore] = []
+        database.on_busy = self._settle_lock
         self.identity = Identity(database)
         self.outputs = Outputs(database)
         self.streams = Streams(database)
@@ -74,6 +75,12 @@ class ControlStore:
             raise
         return cls(database)
 
+    def with_own_connection(self) -> Self:
+        """The same store by one connection of its own, which waits for no other thread; closed with this one."""
+        store = type(self)(Database(self.url, connections=1))
+        self._closes_with.append(store)
+        return store
+
     @property
     def url(self) -> str:
         """The URL by which another process on this host opens the store, password included."""
@@ -89,9 +96,9 @@ class ControlStore:
         file = self._file
         return set() if file is None else lock_holders.find_lock_holders(file)
 
-    def _end_stopped_writers(self) -> None:
-        if (file := self._file) is not None:
-            lock_holders.end_stopped_holders(file, self.replicas.all_live())
+    def _settle_lock(self) -> str:
+        file = self._file
+        return "" if file is None else lock_holders.settle_lock(file)
 
     @property
     def _file(self) -> Path | None:
@@ -105,6 +112,8 @@ class ControlStore:
 
     def close(self) -> None:
         """Close all connections."""
+        for store in self._closes_with:
+            store.close()
         self._database.close()
 
     def __enter__(self) -> Self:

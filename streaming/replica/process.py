@@ -99,9 +99,12 @@ class ReplicaProcess:
 
     def _heartbeat(self, row: ReplicaRow, gate: Gate) -> Heartbeat:
         supervision = self.spec.stream.supervision
-        lease = StreamLease(self.store, row.stream, row.id, ttl_seconds=supervision.lease)
+        store = (
+            self.store.with_own_connection()
+        )  # slow statements of others must not cost the lease
+        lease = StreamLease(store, row.stream, row.id, ttl_seconds=supervision.lease)
         return Heartbeat(
-            self.store,
+            store,
             row,
             lease,
             beat_seconds=supervision.heartbeat,

@@ -6,7 +6,6 @@ an older file that has no epoch may be one that was read and came back.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -14,12 +13,13 @@ import sqlalchemy as sa
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.control_store.database import Database
 from holdfast.resources.control_store.epoch_records import EpochFile
-from holdfast.resources.control_store.records import Epoch
+from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.schema import epoch_files
 
 Item = TypeVar("Item")
 
 _AT_ONCE = 500
+_FIELDS = [column.name for column in epoch_files.c]
 _OF_STREAM = epoch_files.c.stream == sa.bindparam("of_stream")
 _NAMED = sa.select(epoch_files).where(
     _OF_STREAM, epoch_files.c.name.in_(sa.bindparam("names", expanding=True))
@@ -43,7 +43,7 @@ class EpochFiles:
         ]
 
 
-def files_of(epoch: Epoch) -> list[EpochFile]:
+def files_of(epoch: EpochProposal) -> list[EpochFile]:
     """The files that an epoch has by its input; none if its source has no files."""
     return [
         EpochFile(
@@ -58,17 +58,31 @@ def files_of(epoch: Epoch) -> list[EpochFile]:
 
 
 def assign_files(database: Database, connection: sa.Connection, files: Sequence[EpochFile]) -> None:
-    """Enter the files of an epoch, in the transaction that decides it; `TransientError` if an epoch has one."""
-    for portion in _portions(files):
-        rows = [asdict(file) for file in portion]
-        insert = database.insert(epoch_files).values(rows).on_conflict_do_nothing()
-        entered = set(connection.execute(insert.returning(epoch_files.c.name)).scalars())
-        used = [file.name for file in portion if file.name not in entered]
-        if used:
-            raise TransientError(
-                f"{used[0]} was assigned to an epoch of {portion[0].stream} before",
-                hint="wait: the next proposal leaves it out",
-            )
+    """Enter the files of an epoch, in the transaction that decides it; `TransientError` if an epoch has one.
+
+    They may be a hundred thousand after an outage: one statement for all, so that the lock is held for a second.
+    """
+    if not files:
+        return
+    insert = database.insert(epoch_files).on_conflict_do_nothing()
+    rows = [{name: getattr(file, name) for name in _FIELDS} for file in files]
+    entered = connection.execute(insert, rows, execution_options={"preserve_rowcount": True})
+    if entered.rowcount < len(rows):
+        raise TransientError(
+            f"{_find_used(connection, files)} was assigned to an epoch of {files[0].stream} before",
+            hint="wait: the next proposal leaves it out",
+        )
+
+
+def _find_used(connection: sa.Connection, files: Sequence[EpochFile]) -> str:
+    """The name of a file that another epoch has."""
+    stream, epoch = files[0].stream, files[0].epoch
+    for portion in _portions([file.name for file in files]):
+        values = {"of_stream": stream, "names": list(portion)}
+        for row in connection.execute(_NAMED, values):
+            if row.epoch != epoch:
+                return str(row.name)
+    return "one file, named twice,"
 
 
 def _portions(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

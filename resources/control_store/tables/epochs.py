@@ -90,11 +90,12 @@ class Epochs:
         skipped = skipped_rows(proposal.input)
         if not (skipped or proposal.input.get("files")):
             return self._database.change(Epoch, self._propose, asdict(proposal))
+        values, files = asdict(proposal), files_of(proposal)
         with self._database.write() as connection:
-            row = connection.execute(self._propose, asdict(proposal)).mappings().first()
+            row = connection.execute(self._propose, values).mappings().first()
             decided = None if row is None else Epoch(**row)
             if decided is not None:
-                assign_files(self._database, connection, files_of(decided))
+                assign_files(self._database, connection, files)
                 if skipped:
                     _insert_gap(connection, decided, skipped)
         return decided

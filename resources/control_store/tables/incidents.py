@@ -25,12 +25,16 @@ INPUT_AWAY = "input_away"
 TIER_NOT_COVERED = "tier_not_covered"
 LASTING = frozenset({INPUT_AWAY, TIER_NOT_COVERED})
 """The kinds that a sensor opens when a state has lasted long, and closes when it is over."""
+CLAIM_SECONDS = 30.0
+FARTHEST_CLAIM_SECONDS = 4 * CLAIM_SECONDS
+"""A claim that lasts longer than this from now was made before the clock was set back: it counts as expired."""
 PROMPT_ATTEMPTS = 2
 PAUSE_SECONDS = 120.0
 LONGEST_PAUSE_SECONDS = 1800.0
 
 _OWNER = sa.bindparam("owner", type_=sa.Text)
 _IS_OPEN = sa.and_(incidents.c.id == sa.bindparam("of_id"), incidents.c.state == IncidentState.OPEN)
+_NOW = sa.select(store_now().label("now"))
 _GET = sa.select(incidents).where(incidents.c.id == sa.bindparam("of_id"))
 _BY_KEY = sa.select(incidents).where(incidents.c.key == sa.bindparam("of_key"))
 _ALL = sa.select(incidents).order_by(incidents.c.opened_at.desc(), incidents.c.id)
@@ -42,6 +46,7 @@ _CLAIM = (
             incidents.c.claimed_by.is_(None),
             incidents.c.claimed_by == _OWNER,
             incidents.c.claim_expires_at <= store_now(),
+            incidents.c.claim_expires_at > store_now() + FARTHEST_CLAIM_SECONDS,
         ),
     )
     .values(
@@ -111,7 +116,8 @@ class Incidents:
         """Report a failure that was observed at `since`, which may not be the first of this key.
 
         Incidents that were closed before count as other failures: the keys are `<key>/1`, `<key>/2`
-        and so on. `None` if one was closed after: then the observation is out of date.
+        and so on. `None` if one was closed after: then the observation is out of date. One that will be closed
+        in the future was closed before the clock was set back.
         """
         number = 1
         while True:
@@ -125,9 +131,12 @@ class Incidents:
             )
             if incident.state is IncidentState.OPEN:
                 return incident
-            if incident.closed_at is None or incident.closed_at >= since:
+            if incident.closed_at is None or since <= incident.closed_at <= self._now():
                 return None
             number += 1
+
+    def _now(self) -> float:
+        return float(self._database.fetch(_NOW)[0]["now"])
 
     def open_recovery(
         self, key: "IncidentKey", *, detail: JsonObject, since: float
@@ -205,22 +214,30 @@ def matches(incident: Incident, key: IncidentKey) -> bool:
     return (incident.subject, incident.replica) == (key.subject, key.replica)
 
 
+def _find_claim_end(incident: Incident, *, at: float) -> float | None:
+    """When the last claim expires or expired; `None` without one, or if the clock was set back since."""
+    end = incident.claim_expires_at
+    return None if end is None or end > at + FARTHEST_CLAIM_SECONDS else end
+
+
 def is_claimed(incident: Incident, *, at: float) -> bool:
     """Whether a run is recovering it; that run recovers the primary first, whatever the subject."""
-    return incident.claim_expires_at is not None and incident.claim_expires_at > at
+    end = _find_claim_end(incident, at=at)
+    return end is not None and at < end
 
 
 def is_waiting(incident: Incident, *, at: float) -> bool:
     """Whether its runs failed and the next attempt is not due yet."""
-    return not is_claimed(incident, at=at) and at < due_at(incident)
+    end = _find_claim_end(incident, at=at)
+    return end is not None and end <= at < due_at(incident, at=at)
 
 
-def due_at(incident: Incident) -> float:
+def due_at(incident: Incident, *, at: float) -> float:
     """When the next run may be requested.
 
     The first attempts follow each other at once; if they keep failing, the pauses grow.
     """
-    since = incident.claim_expires_at
+    since = _find_claim_end(incident, at=at)
     if since is None:
         return incident.opened_at
     if incident.attempts <= PROMPT_ATTEMPTS:

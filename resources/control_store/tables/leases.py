@@ -26,6 +26,7 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.schema import leases, replicas, streams
+from holdfast.resources.control_store.tables.replicas import next_generation
 
 _NEW_HOLDER = sa.bindparam("new_holder", type_=sa.Text)
 _TTL_SECONDS = sa.bindparam("ttl_seconds", type_=sa.Double)
@@ -154,7 +155,7 @@ _PROMOTE = (
         replicas.c.slot == Slot.SECONDARY,
         _IS_LIVE,
     )
-    .values(slot=Slot.PRIMARY, desired=PRIMARY, generation=replicas.c.generation + 1)
+    .values(slot=Slot.PRIMARY, desired=PRIMARY, generation=next_generation(replicas.c.stream))
     .returning(replicas.c.id)
 )
 

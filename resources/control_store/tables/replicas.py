@@ -25,11 +25,11 @@ _OF = (
     .order_by(replicas.c.registered_at.desc(), replicas.c.id)
 )
 _GET = sa.select(replicas).where(_IS_ID)
+_others = replicas.alias("others")
 _IN_SLOT = sa.select(replicas).where(
     replicas.c.stream == sa.bindparam("of_stream"),
     _HAS_SLOT,
 )
-_ALL_LIVE = sa.select(replicas).where(_IS_LIVE)
 _LIVE_SINCE = sa.select(replicas.c.stream, replicas.c.registered_at).where(_HAS_SLOT)
 _RECORD_PROCESS = (
     sa.update(replicas)
@@ -81,6 +81,12 @@ _END = (
 )
 
 
+def next_generation(stream: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
+    """Above the generations of all replicas of a stream: who takes a slot later has a higher one, whatever the clock."""
+    newest = sa.select(sa.func.max(_others.c.generation)).where(_others.c.stream == stream)
+    return sa.func.coalesce(newest.scalar_subquery(), 0) + 1
+
+
 class Replicas:
     """The table of replicas, live and ended."""
 
@@ -107,7 +113,7 @@ class Replicas:
             state=ReplicaState.STARTING,
             desired=desired,
             observed=OFF,
-            generation=1,
+            generation=next_generation(sa.literal(stream)),
             observed_generation=0,
             snapshot_requested=0,
             snapshot_served=0,
@@ -136,10 +142,6 @@ class Replicas:
     def live(self, stream: str, slot: Slot) -> ReplicaRow | None:
         """The live replica that has the slot."""
         return self._database.find(ReplicaRow, _IN_SLOT, {"of_stream": stream, "of_slot": slot})
-
-    def all_live(self) -> list[ReplicaRow]:
-        """The live replicas of all streams."""
-        return self._database.find_all(ReplicaRow, _ALL_LIVE)
 
     def live_since(self, slot: Slot) -> dict[str, float]:
         """The streams that have a live replica in the slot, and since when; in one query."""

@@ -6,7 +6,7 @@ replica of an older history can add entries to the ledger. A fork is a new strea
 begins with the epochs of another, as they were decided and committed.
 
 What has many rows is written in portions, each a transaction of its own, so that no other stream waits long for a
-lock. A run that dies in between has left a restore that is closed and not begun, or a fork without a declaration:
+lock (`Database.write_portion`). A run that dies in between has left a restore that is closed and not begun, or a fork without a declaration:
 the next run continues.
 """
 
@@ -38,7 +38,7 @@ from holdfast.resources.control_store.tables.streams import (
     set_desired,
 )
 
-PORTION = 5_000
+PORTION = 2_000
 """The rows of one transaction."""
 
 _OF_STREAM = restores.c.stream == sa.bindparam("of_stream")
@@ -194,7 +194,7 @@ class Restores:
 
     def _set_portion_aside(self, closed: RestoreRow) -> int | None:
         key = {"of_stream": closed.stream, "number": closed.history}
-        with self._database.write() as connection:
+        with self._database.write_portion() as connection:
             lock_additions(connection, closed.stream)
             pending = _newest(connection, closed.stream)
             if pending is None or pending.begun or pending.history != closed.history:
@@ -255,8 +255,8 @@ def _replace_request(
     connection.execute(_REPLACE, {**key, **values, "new_was_running": was_running})
 
 
-COPIED = (epochs, epoch_files, ledger)
-"""What a fork copies, in this order: the ledger last."""
+_COPIED = ((epochs.c.epoch, -1), (epoch_files.c.name, ""), (ledger.c.epoch, -1))
+"""The tables that a fork copies, the ledger last: by which column, and a value before the first."""
 
 
 _later_files = epoch_files.alias("later_files")
@@ -311,34 +311,41 @@ class Forks:
                 self._copy_forgotten,
                 {"of_stream": stream, "into_stream": into, "last": through_epoch},
             )
-        copied = [self._copy_table(table, stream, into, through_epoch) for table in COPIED]
+        values = {"of_stream": stream, "into_stream": into, "through": through_epoch}
+        copied = [self._copy_table(key, before, values) for key, before in _COPIED]
         return copied[-1]
 
-    def _copy_table(self, table: sa.Table, stream: str, into: str, through_epoch: int) -> int:
-        """Copy one table in portions; its past may have been pruned."""
-        oldest = sa.select(sa.func.min(table.c.epoch).label("epoch")).where(
-            table.c.stream == stream, table.c.epoch >= 0
-        )
-        begin = self._database.fetch(oldest, {})[0]["epoch"]
-        if begin is None:
-            return 0
-        copy, of = self._copy_in(table), {"of_stream": stream, "into_stream": into}
-        return sum(
-            len(
-                self._database.execute(
-                    copy, {**of, "first": first, "last": min(first + PORTION - 1, through_epoch)}
-                )
-            )
-            for first in range(begin, through_epoch + 1, PORTION)
-        )
+    def _copy_table(self, key: sa.Column[Any], before: int | str, values: dict[str, Any]) -> int:
+        """Copy one table in portions of rows; its past may have been pruned."""
+        last, copy = _last_of_portion(key), self._copy_portion(key)
+        copied, portion = 0, {**values, "after": before}
+        while (until := self._database.fetch(last, portion)[0]["last"]) is not None:
+            with self._database.write_portion() as connection:
+                rows = connection.execute(copy, {**portion, "until": until})
+                copied += len(rows.all())
+            portion["after"] = until
+        return copied
 
-    def _copy_in(self, table: sa.Table) -> Executable:
+    def _copy_portion(self, key: sa.Column[Any]) -> Executable:
+        table = key.table
         names = [column.name for column in table.c if column.name != "stream"]
         rows = sa.select(
             sa.bindparam("into_stream", type_=sa.Text), *(table.c[name] for name in names)
-        ).where(
-            table.c.stream == sa.bindparam("of_stream"),
-            table.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")),
-        )
+        ).where(_is_left(key), key <= sa.bindparam("until"))
         copy = self._database.insert(table).from_select(["stream", *names], rows)
-        return copy.on_conflict_do_nothing().returning(table.c.epoch)
+        return copy.on_conflict_do_nothing().returning(key)
+
+
+def _is_left(key: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    """Whether a row of the original was not copied yet."""
+    of = key.table.c
+    return sa.and_(
+        of.stream == sa.bindparam("of_stream"),
+        of.epoch <= sa.bindparam("through"),
+        key > sa.bindparam("after"),
+    )
+
+
+def _last_of_portion(key: sa.Column[Any]) -> Executable:
+    portion = sa.select(key.label("key")).where(_is_left(key)).order_by(key).limit(PORTION)
+    return sa.select(sa.func.max(portion.subquery().c.key).label("last"))

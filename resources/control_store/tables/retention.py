@@ -81,10 +81,10 @@ def _without_number(key: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
 
 _other = incidents.alias("other")
 # The next incident of the same failure is numbered after those before it: they go together.
-_NEEDS_NUMBER = sa.exists().where(
-    _other.c.stream == incidents.c.stream,
-    _without_number(_other.c.key) == _without_number(incidents.c.key),
-    sa.or_(_other.c.closed_at.is_(None), _other.c.closed_at >= _BEFORE),
+_NEEDS_NUMBER = _without_number(incidents.c.key).in_(
+    sa.select(_without_number(_other.c.key)).where(
+        sa.or_(_other.c.closed_at.is_(None), _other.c.closed_at >= _BEFORE)
+    )
 )
 _RECORDS = {
     "journal": _oldest(journal, journal.c.at < _BEFORE),
@@ -227,7 +227,7 @@ class Retention:
 
     def _prune_portion(self, stream: str, until: int) -> bool:
         values = {"of_stream": stream, "until": until}
-        with self._database.write() as connection:
+        with self._database.write_portion() as connection:
             lock_stream(connection, stream)  # a restore locks it, too, before it is requested
             if connection.execute(_PENDING_RESTORE, values).first() is not None:
                 return False
@@ -254,7 +254,7 @@ class Retention:
             if gone:
                 newest_ns = max(row["changed_ns"] for row in gone)
                 values = {"of_stream": stream, "names": [row["name"] for row in gone]}
-                with self._database.write(durable=False) as connection:
+                with self._database.write_portion(durable=False) as connection:
                     connection.execute(self._note_forgotten, {**values, "newest_ns": newest_ns})
                     connection.execute(_FORGET_NAMES, values)
             pruned, after = pruned + len(gone), rows[-1]["name"]
@@ -277,7 +277,8 @@ class Retention:
     def forget_replicas(self, ids: Sequence[str]) -> None:
         """Delete the rows of ended replicas."""
         if ids:
-            self._database.execute(_FORGET_REPLICAS, {"ids": list(ids)})
+            with self._database.write_portion() as connection:
+                connection.execute(_FORGET_REPLICAS, {"ids": list(ids)})
 
     def prune_superseded(self, *, before: float) -> int:
         """Delete the ledger entries that were superseded by restores finished before this time."""
@@ -285,7 +286,7 @@ class Retention:
         while rows := self._database.fetch(_SUPERSEDED, {"before": before}):
             row = rows[0]
             values = {"of_stream": row["stream"], "of_history": row["history"]}
-            with self._database.write() as connection:
+            with self._database.write_portion() as connection:
                 until = {"until": row["first"] + PORTION}
                 pruned += connection.execute(_FORGET_SUPERSEDED, {**values, **until}).rowcount
         return pruned
@@ -294,7 +295,7 @@ class Retention:
         """Give free pages of a SQLite file back to the file system, in portions; returns how many."""
         released = 0
         while self._database.is_sqlite:
-            with self._database.write(durable=False) as connection:
+            with self._database.write_portion(durable=False) as connection:
                 free = _count_free(connection)
                 if free <= FREE_PAGES:
                     break
@@ -311,7 +312,7 @@ class Retention:
     def _in_portions(self, delete: sa.Delete, values: dict[str, Any]) -> int:
         pruned = 0
         while True:
-            with self._database.write(durable=False) as connection:
+            with self._database.write_portion(durable=False) as connection:
                 portion = connection.execute(delete, values).rowcount
             pruned += portion
             if portion < PORTION:

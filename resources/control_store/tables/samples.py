@@ -192,7 +192,8 @@ class Samples:
         pruned = first = 0
         while True:
             values = {"from_series": first, "before_at": before_at}
-            portion = self._database.execute(_PRUNE, values, durable=False)
+            with self._database.write_portion(durable=False) as connection:
+                portion = connection.execute(_PRUNE, values).mappings().all()
             pruned += len(portion)
             if len(portion) < PRUNED_AT_ONCE:
                 break

@@ -115,7 +115,7 @@ class Snapshots:
             for snapshot, reason in reasons.items()
         ]
         for first in range(0, len(rows), _AT_ONCE):
-            with self._database.write() as connection:
+            with self._database.write_portion() as connection:
                 connection.execute(_MARK, rows[first : first + _AT_ONCE])
 
     def record_verification(self, stream: str, id: str) -> None:

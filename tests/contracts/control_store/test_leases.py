@@ -253,7 +253,7 @@ class TestTakeovers:
         assert lease.expires_at == pytest.approx(lease.renewed_at + TTL_SECONDS, abs=0.1)
         promoted = store.replicas.live("words", Slot.PRIMARY)
         assert promoted is not None
-        assert (promoted.id, promoted.desired, promoted.generation) == ("s1", PRIMARY, 2)
+        assert (promoted.id, promoted.desired, promoted.generation) == ("s1", PRIMARY, 3)
         assert store.leases.renew(lease, TTL_SECONDS) is not None
 
     def test_the_old_primary_is_fenced(self, store: ControlStore) -> None:

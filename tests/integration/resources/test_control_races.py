@@ -116,7 +116,7 @@ def test_of_several_takeovers_one_wins(
             assert lease is not None
             assert primary is not None
             assert lease.holder == primary.id == f"{stream}-s"
-            assert (lease.token, primary.generation) == (2, 2)
+            assert (lease.token, primary.generation) == (2, 3)
 
 
 def test_only_the_secondary_that_has_not_ended_wins(racers: Racers, url: str) -> None:

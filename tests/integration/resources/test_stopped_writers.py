@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from holdfast.ft_policies.errors import TransientError
-from holdfast.ft_policies.tiers import PRIMARY
-from holdfast.resources.control_store.records import Slot
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.process import HOST, ProcessHandle
 from tests.builders.control_rows import a_proposal
 from tests.waiting import wait_until
 
@@ -28,6 +26,10 @@ print("locked", flush=True)
 sys.stdin.readline()
 connection.execute("ROLLBACK")
 """
+START_A_REPLICA = """
+import subprocess
+print(subprocess.Popen(["sleep", "60"], start_new_session=True).pid, flush=True)
+"""
 
 
 @pytest.fixture
@@ -37,16 +39,14 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 
 @contextmanager
-def a_writer(store: ControlStore, *, registered: bool) -> Iterator["subprocess.Popen[str]"]:
-    """A process in the middle of a write; it may be a replica of a stream."""
+def a_writer(store: ControlStore, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """A process in the middle of a write; the arguments say what it is."""
     file = str(store._database.address.database)
-    command = [sys.executable, "-c", HOLD_THE_LOCK, file]
+    command = [sys.executable, "-c", HOLD_THE_LOCK, file, *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
-            if registered:
-                register(store, ProcessHandle.of(process.pid))
             assert process.stdout is not None
             assert process.stdout.readline() == "locked\n"
             yield process
@@ -54,38 +54,62 @@ def a_writer(store: ControlStore, *, registered: bool) -> Iterator["subprocess.P
             process.kill()
 
 
-def register(store: ControlStore, process: ProcessHandle) -> None:
-    store.replicas.register(
-        id="r1", stream="words", slot=Slot.PRIMARY, desired=PRIMARY, host=HOST, folder=""
-    )
-    store.replicas.record_process("r1", pid=process.pid, pid_started_at=process.started_at)
-
-
 def stop(process: "subprocess.Popen[str]") -> None:
     os.kill(process.pid, signal.SIGSTOP)
     wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().split()[2] == "T")
 
 
-def test_a_replica_that_is_stopped_in_a_write_is_ended_and_the_store_is_free(
-    store: ControlStore,
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("-m", "holdfast.streaming.replica"), id="replica"),
+        pytest.param(("/usr/bin/holdfast", "restore", "words"), id="command"),
+    ],
+)
+def test_a_holdfast_that_is_stopped_in_a_write_is_ended_and_the_store_is_free(
+    store: ControlStore, arguments: tuple[str, ...]
 ) -> None:
-    with a_writer(store, registered=True) as process:
+    with a_writer(store, *arguments) as process:
         assert store.lock_holders() == {process.pid}
         stop(process)
-        with pytest.raises(TransientError, match="locked"):
+        with pytest.raises(TransientError, match=f"locked by process {process.pid}, which was"):
             store.epochs.propose(a_proposal(0))
         assert process.poll() is not None
         assert store.epochs.propose(a_proposal(0)).epoch == 0
         assert store.lock_holders() == set()
 
 
-@pytest.mark.parametrize("registered", [True, False])
-def test_a_process_that_runs_or_is_no_replica_is_left_alone(
-    store: ControlStore, *, registered: bool
-) -> None:
-    with a_writer(store, registered=registered) as process:
-        if not registered:
+def test_a_replica_that_the_stopped_command_has_started_lives_on(store: ControlStore) -> None:
+    file = str(store._database.address.database)
+    code = START_A_REPLICA + HOLD_THE_LOCK
+    command = [sys.executable, "-c", code, file, "holdfast", "start", "words"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        replica = psutil.Process(int(process.stdout.readline()))
+        try:
+            assert process.stdout.readline() == "locked\n"
             stop(process)
-        with pytest.raises(TransientError, match="locked"):
+            with pytest.raises(TransientError):
+                store.epochs.propose(a_proposal(0))
+            assert process.poll() is not None
+            assert replica.is_running()
+        finally:
+            replica.kill()
+            process.kill()
+
+
+def test_a_holdfast_that_runs_is_left_alone_and_named(store: ControlStore) -> None:
+    with a_writer(store, "holdfast") as process:
+        with pytest.raises(TransientError, match=f"locked by process {process.pid}$"):
+            store.epochs.propose(a_proposal(0))
+        assert process.poll() is None
+
+
+def test_another_program_that_is_stopped_is_left_alone_and_named(store: ControlStore) -> None:
+    with a_writer(store) as process:
+        stop(process)
+        with pytest.raises(TransientError, match=f"by process {process.pid}, which is stopped"):
             store.epochs.propose(a_proposal(0))
         assert process.poll() is None

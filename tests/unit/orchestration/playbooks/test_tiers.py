@@ -196,8 +196,8 @@ def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
         recover_secondary.turn_switch(
             a_waiter(project, answer_late), TurnSwitch("s", Switch.PROCESS, on=False)
         )
-        assert looks == [1, 1, 1, 1]
-        assert replica_of(project, "s").observed_generation == 2
+        assert looks == [2, 2, 2, 2]
+        assert replica_of(project, "s").observed_generation == 3
 
 
 def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.resources.control_store.database import Database
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables import retention
 from tests.contracts.control_store.test_schema import go_back_to_first_schema
+from tests.fakes.clocks import SteppedClock
 
 SAMPLES = 20_000
 
@@ -36,7 +38,7 @@ def test_pruned_space_is_given_back_in_portions(
     with ControlStore.open(f"sqlite:///{file}") as store:
         write_samples(store)
     full = file.stat().st_size
-    with ControlStore.open(f"sqlite:///{file}") as store:
+    with ControlStore(Database(f"sqlite:///{file}", SteppedClock())) as store:
         store.samples.prune(SAMPLES + 1.0)
         released = store.retention.release_space()
         assert store.retention.release_space() == 0
