@@ -5,7 +5,7 @@ Loading it reads YAML only: no user code, no Spark, no Dagster, so that every co
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,24 +20,24 @@ from holdfast.configs.loading import (
     Loc,
     Problem,
     load_file,
+    read_start,
     suggest_name,
 )
 from holdfast.configs.places import find_overlaps, resolve_path
 from holdfast.configs.prices import PriceList
 from holdfast.configs.references import (
     NamedFunction,
-    check_references,
+    ReferenceCheck,
     list_notify_functions,
     list_stream_functions,
 )
-from holdfast.configs.secret_references import find_clear_params, is_clear_secret
+from holdfast.configs.secret_references import CLEAR_TEXT, find_clear_params, find_clear_settings
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration, memory_bytes
 from holdfast.ft_policies.errors import PermanentError
 
 PROJECT_VARIABLE = "HOLDFAST_PROJECT"
-CLEAR_TEXT = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
 SHORTEST_RECOVERY_SECONDS = 0.5  # active replication: nothing to do but to notice
 STREAM_FILES = "configs/streams/"
 _NAME = re.compile(r"^name:\s*['\"]?([a-z][a-z0-9_]*)", re.MULTILINE)
@@ -156,9 +156,12 @@ class ProjectConfig:
         return path if "://" in path else str((self.root / Path(path).expanduser()).resolve())
 
 
-def check(root: Path) -> list[Problem]:
-    """All problems in the files of a project, functions that cannot be imported among them."""
-    files = load_files(root)
+def check(root: Path, monotonic: Callable[[], float] = lambda: 0.0) -> list[Problem]:
+    """All problems in the files of a project, functions that cannot be imported among them.
+
+    `monotonic` tells the seconds; without it the imports are limited in time singly, and not together.
+    """
+    files, references = load_files(root), ReferenceCheck(root.resolve(), monotonic)
     named: list[tuple[Document | None, list[NamedFunction], str | None]] = [
         *(
             (file.document, list_notify_functions(file.model), None)
@@ -175,7 +178,7 @@ def check(root: Path) -> list[Problem]:
         problem
         for document, functions, code in named
         if document is not None
-        for problem in check_references(root.resolve(), document, functions, code=code)
+        for problem in references.check(document, functions, code=code)
     ]
     return sorted(files.problems + missing, key=lambda problem: (problem.file, problem.line))
 
@@ -227,7 +230,7 @@ def load_files(root: Path) -> ProjectFiles:
     deployments = [
         load_file(path, Deployment, file=_display_name(path, root))
         for extension in _EXTENSIONS
-        if (path := folder / f"holdfast{extension}").is_file()
+        if os.path.lexists(path := folder / f"holdfast{extension}")
     ]
     streams = [
         load_file(path, StreamDeclaration, file=_display_name(path, root))
@@ -265,7 +268,7 @@ def load_files(root: Path) -> ProjectFiles:
 def _find_name(file: Path) -> str:
     """The name of a stream whose file has problems, maybe such that it is no YAML."""
     try:
-        match = _NAME.search(file.read_text(encoding="utf-8", errors="replace"))
+        match = _NAME.search(read_start(file).decode(errors="replace"))
     except OSError:
         match = None
     return file.stem if match is None else match[1]
@@ -285,12 +288,16 @@ def _find_misplaced_files(root: Path) -> Iterator[Problem]:
     if not folder.is_dir():
         yield _file_problem("configs/streams", "folder not found: it must hold the declarations")
         return
+    if all(os.path.lexists(folder.parent / f"holdfast{extension}") for extension in _EXTENSIONS):
+        yield _file_problem("configs/holdfast.yml", "is ignored: holdfast.yaml is beside it")
     for path in sorted(folder.iterdir()):
-        visible = path.is_file() and path.name[0] != "."
-        if visible and path.suffix not in (*_EXTENSIONS, ".md"):
-            yield _file_problem(
-                _display_name(path, root), "is ignored: its name must end in .yaml or .yml"
+        if path.name[0] != "." and path.suffix not in (*_EXTENSIONS, ".md"):
+            needed = (
+                "move what it holds into configs/streams"
+                if path.is_dir()
+                else "its name must end in .yaml or .yml"
             )
+            yield _file_problem(_display_name(path, root), f"is ignored: {needed}")
 
 
 def _file_problem(file: str, message: str) -> Problem:
@@ -345,10 +352,9 @@ def _find_unreachable_tables(
 def _find_clear_secrets(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
     """Only in files: a stream that was started with one by an older version must remain recoverable."""
     for file in streams:
-        conf = file.model.resources.spark_conf if file.model else {}
-        for key, value in conf.items():
-            if file.document and is_clear_secret(key, value):
-                yield file.document.problem_at(("resources", "spark_conf", key), CLEAR_TEXT)
-        for path in find_clear_params(file.model.params) if file.model else ():
-            if file.document:
-                yield file.document.problem_at(("params", *path), CLEAR_TEXT)
+        if file.model is None or file.document is None:
+            continue
+        for key, message in find_clear_settings(file.model.resources.spark_conf):
+            yield file.document.problem_at(("resources", "spark_conf", key), message)
+        for loc in find_clear_params(file.model.params):
+            yield file.document.problem_at(("params", *loc), CLEAR_TEXT)

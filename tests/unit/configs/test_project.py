@@ -32,7 +32,7 @@ def test_the_deployment_names_the_home_and_the_stores(tmp_path: Path) -> None:
     deployment = """
 home: ../elsewhere
 control_store: {url: "postgresql://me@db/holdfast"}
-object_store: {kind: s3, bucket: snapshots, secret_access_key_env: SECRET}
+object_store: {kind: s3, bucket: snapshots, access_key_id_env: KEY, secret_access_key_env: SECRET}
 """
     root = a_project(tmp_path / "project", clicks=stream_yaml(), holdfast=deployment)
     project = ProjectConfig.load(root)
