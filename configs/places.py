@@ -17,6 +17,11 @@ from holdfast.configs.stream import StreamDeclaration
 
 SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 MAY_SHARE_MEMORY = "/dev/shm"  # noqa: S108 - a usual place of checkpoints
+MOUNTS = Path("/proc/self/mountinfo")
+NETWORK = frozenset(
+    "nfs nfs4 cifs smb3 smbfs ncpfs afs ceph ceph-fuse glusterfs lustre gpfs beegfs orangefs pvfs2 ocfs2 gfs2 sshfs "
+    "davfs davfs2 s3fs mount-s3 gcsfuse goofys rclone juicefs".split()
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,3 +180,27 @@ def _contains(path: str, inner: str) -> bool:
         return False
     folder = one.path.rstrip("/")
     return two.path.rstrip("/") == folder or two.path.startswith(f"{folder}/")
+
+
+def find_network_file_system(path: Path) -> str | None:
+    """The kind of network file system that a path is on, such as `nfs4`; `None` if it is on none, or not known.
+
+    Several hosts can mount it, and there the locks of SQLite do not hold.
+    """
+    try:
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    resolved, found = path.resolve(), (Path("/"), "")
+    for line in mounts:
+        fields = line.split()
+        folder = Path(_unescape(fields[4]))
+        if resolved.is_relative_to(folder) and len(folder.parts) >= len(found[0].parts):
+            found = folder, fields[fields.index("-") + 1].removeprefix("fuse.")
+    return found[1] if found[1] in NETWORK else None
+
+
+def _unescape(folder: str) -> str:
+    for octal in ("040", "011", "012", "134"):  # blank, tab, line break; the backslash last
+        folder = folder.replace(f"\\{octal}", chr(int(octal, 8)))
+    return folder

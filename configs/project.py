@@ -23,7 +23,7 @@ from holdfast.configs.loading import (
     read_start,
     suggest_name,
 )
-from holdfast.configs.places import find_overlaps, resolve_path
+from holdfast.configs.places import find_network_file_system, find_overlaps, resolve_path
 from holdfast.configs.prices import PriceList
 from holdfast.configs.references import (
     NamedFunction,
@@ -180,7 +180,28 @@ def check(root: Path, monotonic: Callable[[], float] = lambda: 0.0) -> list[Prob
         if document is not None
         for problem in references.check(document, functions, code=code)
     ]
-    return sorted(files.problems + missing, key=lambda problem: (problem.file, problem.line))
+    found = [*files.problems, *missing, *_find_store_on_network(root, files)]
+    return sorted(found, key=lambda problem: (problem.file, problem.line))
+
+
+def _find_store_on_network(root: Path, files: "ProjectFiles") -> Iterator[Problem]:
+    """SQLite in a folder that other hosts can mount, too."""
+    url, home = files.deployment.control_store.url, resolve_path(root, files.deployment.home)
+    kind, _, path = (url or f"sqlite:///{home}").partition(":///")
+    network = find_network_file_system(Path(path).expanduser()) if kind == "sqlite" else None
+    if network is None:
+        return
+    message = (
+        f"is on a network file system ({network}), where SQLite's locks do not hold: name a folder of this host, "
+        "or PostgreSQL in control_store.url"
+    )
+    loc, value = (("control_store", "url"), url) if url else (("home",), str(home))
+    document = next((file.document for file in files.deployments if file.model), None)
+    yield (
+        _file_problem("configs/holdfast.yaml", f"home {message}")
+        if document is None
+        else document.problem_at(loc, message, value=value)
+    )
 
 
 def list_warnings(root: Path) -> list[Problem]:
