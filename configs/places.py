@@ -4,6 +4,7 @@ A table, a home folder or snapshots in the same folder as other data would be re
 retention, or overwritten. Two places that are only read may overlap.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,9 @@ from holdfast.configs.stream import StreamDeclaration
 SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 MAY_SHARE_MEMORY = "/dev/shm"  # noqa: S108 - a usual place of checkpoints
 MOUNTS = Path("/proc/self/mountinfo")
-NETWORK = frozenset(
-    "nfs nfs4 cifs smb3 smbfs ncpfs afs ceph ceph-fuse glusterfs lustre gpfs beegfs orangefs pvfs2 ocfs2 gfs2 sshfs "
-    "davfs davfs2 s3fs mount-s3 gcsfuse goofys rclone juicefs".split()
+_NETWORK = re.compile(
+    r"nfs4?|cifs|smb3|smbfs|ncpfs|afs|ceph|ceph-fuse|glusterfs|lustre|gpfs|beegfs|orangefs|pvfs2|ocfs2|gfs2|sshfs"
+    r"|davfs2?|s3fs|mount-s3|gcsfuse|goofys|rclone|juicefs"
 )
 
 
@@ -193,11 +194,11 @@ def find_network_file_system(path: Path) -> str | None:
         return None
     resolved, found = path.resolve(), (Path("/"), "")
     for line in mounts:
-        fields = line.split()
-        folder = Path(_unescape(fields[4]))
+        mount, _, kind = line.partition(" - ")
+        folder = Path(_unescape(mount.split()[4]))
         if resolved.is_relative_to(folder) and len(folder.parts) >= len(found[0].parts):
-            found = folder, fields[fields.index("-") + 1].removeprefix("fuse.")
-    return found[1] if found[1] in NETWORK else None
+            found = folder, kind.split()[0].removeprefix("fuse.")
+    return found[1] if _NETWORK.fullmatch(found[1]) else None
 
 
 def _unescape(folder: str) -> str:
