@@ -34,6 +34,7 @@ KEY = "spark.hadoop.fs.s3a.secret.key"
         ("spark.my.url", "postgresql://user:hush@host/database"),
         # pragma: allowlist nextline secret
         ("spark.my.url", "jdbc:postgresql://host/database?user=me&password=hush"),
+        # pragma: allowlist nextline secret
         ("spark.my.jaas", 'PlainLoginModule required username="me" password="hush";'),
     ],
 )
