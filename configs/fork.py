@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from holdfast.configs.project import load_files
+from holdfast.configs.project_files import load_files
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError

@@ -188,11 +188,12 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, and the node that every part of the value came from."""
+    """A parsed file: its value, the node that every part of the value came from, and its text."""
 
     file: str
     value: Any
     root: yaml.Node
+    text: str
 
     def problem_at(self, loc: Loc, message: str, *, value: Any = None) -> Problem:
         """A problem at the field `loc`, or at the nearest section above it that is in the file."""
@@ -249,7 +250,8 @@ def _parse(path: Path, file: str) -> Document:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _file_error(file, f"is larger than {MOST_BYTES} bytes: shorten it")
-        loader = _Loader(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
             raise _file_error(file, "is empty: must be a mapping of fields")
@@ -261,7 +263,7 @@ def _parse(path: Path, file: str) -> Document:
         ]
         if duplicates:
             raise _ReadError(*duplicates)
-        return Document(file, loader.construct_document(root), root)
+        return Document(file, loader.construct_document(root), root, text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _file_error(file, f"is not valid YAML: {error.problem}", mark) from error
