@@ -222,7 +222,15 @@ class LoadedFile(Generic[T]):
 def load_file(path: Path, model: type[T], *, file: str) -> LoadedFile[T]:
     """Read one file; `file` is the name to show."""
     try:
-        document = _parse(path, file)
+        return load_text(_read(path, file), model, file=file)
+    except _ReadError as error:
+        return LoadedFile(file, problems=error.problems)
+
+
+def load_text(text: str, model: type[T], *, file: str) -> LoadedFile[T]:
+    """Read the text of a file, which need not be written yet."""
+    try:
+        document = _parse(text, file)
     except _ReadError as error:
         return LoadedFile(file, problems=error.problems)
     try:
@@ -246,11 +254,19 @@ def _file_error(file: str, message: str, mark: yaml.Mark | None = None) -> _Read
     )
 
 
-def _parse(path: Path, file: str) -> Document:
+def _read(path: Path, file: str) -> str:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _file_error(file, f"is larger than {MOST_BYTES} bytes: shorten it")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise _file_error(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
+    except OSError as error:
+        raise _file_error(file, f"cannot be read: {error.strerror}") from error
+
+
+def _parse(text: str, file: str) -> Document:
+    try:
         loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
@@ -267,10 +283,8 @@ def _parse(path: Path, file: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _file_error(file, f"is not valid YAML: {error.problem}", mark) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise _file_error(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
-    except OSError as error:
-        raise _file_error(file, f"cannot be read: {error.strerror}") from error
 
 
 def _find_duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:

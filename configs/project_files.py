@@ -89,8 +89,11 @@ class ProjectFiles:
         )
 
 
-def load_files(root: Path) -> ProjectFiles:
-    """Load every file; whatever a file contains, the result is a list of problems and no exception."""
+def load_files(root: Path, *, added: LoadedFile[StreamDeclaration] | None = None) -> ProjectFiles:
+    """Load every file; whatever a file contains, the result is a list of problems and no exception.
+
+    A declaration that is not written yet may be `added`, to be checked with the others.
+    """
     folder = root / "configs"
     deployments = [
         load_file(path, Deployment, file=_display_name(path, root))
@@ -101,6 +104,7 @@ def load_files(root: Path) -> ProjectFiles:
         load_file(path, StreamDeclaration, file=_display_name(path, root))
         for path in _list_yaml_files(folder / "streams")
     ]
+    streams += [] if added is None else [added]
     # A price list of the project replaces a built-in one of the same name.
     prices = {
         path.stem: load_file(path, PriceList, file=_display_name(path, root))

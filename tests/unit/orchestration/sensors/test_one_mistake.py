@@ -14,7 +14,6 @@ from tests.builders.streams import a_dead_primary, a_wanted_stream
 from tests.cli import holdfast_json, run_holdfast
 from tests.fakes.projects import SimulatedProjects, simulated_projects
 
-
 REPOSITORY = Path(__file__).parents[4]
 
 
