@@ -196,11 +196,12 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, and the node that every part of the value came from."""
+    """A parsed file: its value, the node that every part of the value came from, and its text."""
 
     file: str
     value: Any
     root: yaml.Node
+    text: str
 
     def problem_at(self, loc: Loc, message: str, *, value: Any = None) -> Problem:
         """A problem at the field `loc`, or at the nearest section above it that is in the file."""
@@ -229,7 +230,15 @@ class LoadedFile(Generic[T]):
 def load_file(path: Path, model: type[T], *, file: str) -> LoadedFile[T]:
     """Read one file; `file` is the name to show."""
     try:
-        document = _parse(path, file)
+        return load_text(_read(path, file), model, file=file)
+    except _ReadError as error:
+        return LoadedFile(file, problems=error.problems)
+
+
+def load_text(text: str, model: type[T], *, file: str) -> LoadedFile[T]:
+    """Read the text of a file, which need not be written yet."""
+    try:
+        document = _parse(text, file)
     except _ReadError as error:
         return LoadedFile(file, problems=error.problems)
     try:
@@ -261,12 +270,21 @@ def read_start(path: Path) -> bytes:
         return opened.read(MOST_BYTES + 1)
 
 
-def _parse(path: Path, file: str) -> Document:
+def _read(path: Path, file: str) -> str:
     try:
         text = read_start(path)
         if len(text) > MOST_BYTES:
             raise _file_error(file, f"is larger than {MOST_BYTES} bytes: shorten it")
-        loader = _Loader(text.decode())
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise _file_error(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
+    except OSError as error:
+        raise _file_error(file, f"cannot be read: {error.strerror}") from error
+
+
+def _parse(text: str, file: str) -> Document:
+    try:
+        loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
             raise _file_error(file, "is empty: must be a mapping of fields")
@@ -278,14 +296,12 @@ def _parse(path: Path, file: str) -> Document:
         ]
         if duplicates:
             raise _ReadError(*duplicates)
-        return Document(file, loader.construct_document(root), root)
+        return Document(file, loader.construct_document(root), root, text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _file_error(file, f"is not valid YAML: {error.problem}", mark) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise _file_error(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
-    except OSError as error:
-        raise _file_error(file, f"cannot be read: {error.strerror}") from error
 
 
 def _find_duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:

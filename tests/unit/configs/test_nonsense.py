@@ -163,6 +163,8 @@ def test_a_file_that_would_be_ignored_is_a_problem_at_its_place(tmp_path: Path) 
             "is ignored: move what it holds into configs/streams",
         ),
     ]
+    project = ProjectConfig.load(root, tolerant=True)
+    assert (project.home.name, list(project.streams)) == (".holdfast", ["clicks"])
 
 
 @pytest.mark.parametrize("leads_to", ["/dev/zero", "pipe", "nowhere"])

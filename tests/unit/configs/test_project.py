@@ -107,6 +107,16 @@ def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
     root = a_project(tmp_path, a=stream_yaml(sink=sink), b=stream_yaml(sink=sink))
     assert [(p.file, p.field, p.message) for p in check(root)] == [
         (
+            "configs/streams/a.yaml",
+            "name",
+            "is already used in configs/streams/b.yaml: choose another",
+        ),
+        (
+            "configs/streams/a.yaml",
+            "sink.path",
+            "is already used by the table of clicks (configs/streams/b.yaml): choose another path",
+        ),
+        (
             "configs/streams/b.yaml",
             "name",
             "is already used in configs/streams/a.yaml: choose another",
