@@ -30,7 +30,7 @@ format: venv ## format the code and apply the fixes of ruff
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: venv ## check format and rules (ruff), layers (import-linter), types (mypy), secrets (detect-secrets)
+lint: venv ## check format and rules (ruff), layers (import-linter), types (mypy), secrets, and once a day the packages (pip-audit)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-types lint-rules
 
 lint-types: venv
@@ -42,6 +42,7 @@ lint-rules: venv
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/house.py --lint
 	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --cores 2 --disable-plugin Base64HighEntropyString --disable-plugin HexHighEntropyString
+	scripts/audit-packages --daily
 
 audit: venv ## compare the pinned packages with the known vulnerabilities (pip-audit); skipped if they cannot be reached
 	scripts/audit-packages

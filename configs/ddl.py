@@ -32,17 +32,15 @@ _SIMPLE = frozenset(
         "numeric",
     ]
 )
-_SIZED = frozenset({"char", "character", "varchar", "decimal", "dec", "numeric"})
+_TEXTS = frozenset({"char", "character", "varchar"})
+_SIZED = _TEXTS | {"decimal", "dec", "numeric"}
+_MOST_DIGITS = 38
 _DEEPEST = 20
 
 
 def check_columns(written: str) -> str:
     """The text itself; a validation error for an unknown type, a column twice, or other mistakes."""
-    reader = _Reader(written)
-    names = reader.fields(end=None, depth=0)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise _fault(f"names the column {twice[0]} twice")
+    _Reader(written).fields(end=None, depth=0)
     return written
 
 
@@ -63,22 +61,24 @@ class _Reader:
             at = match.end()
         self._at = 0
 
-    def fields(self, *, end: str | None, depth: int) -> list[str]:
-        """Read `name type, …` up to `end`; returns the names."""
-        names = []
+    def fields(self, *, end: str | None, depth: int) -> None:
+        """Read `name type, …` up to `end`."""
+        names = set[str]()
         while True:
             name = self._next("a column")
             if not re.match(r"[A-Za-z_0-9`]", name):
                 raise _fault(f"has {name!r} where a column should be")
+            if (known := name.strip("`").lower()) in names:
+                raise _fault(f"names the column {known} twice")
+            names.add(known)
             self._skip(":")
             self._type(depth)
             self._remarks()
-            names.append(name.strip("`").lower())
             if self._skip(","):
                 continue
             if self._peek() != end:
                 raise _fault(f"has {self._peek() or 'its end'!r} after the column {name}")
-            return names
+            return
 
     def _type(self, depth: int) -> None:
         name = self._next("a type").lower()
@@ -87,7 +87,7 @@ class _Reader:
         if name in ("array", "map", "struct"):
             self._nested(name, depth)
         elif name in _SIZED and self._skip("("):
-            self._size()
+            self._size(name)
         elif name not in _SIMPLE:
             raise _fault(f"has {name!r}, which is no type")
 
@@ -102,11 +102,18 @@ class _Reader:
             self._type(depth + 1)
         self._require(">")
 
-    def _size(self) -> None:
-        while not self._skip(")"):
-            number = self._next("a number")
-            if not number.isdigit() and number != ",":
-                raise _fault(f"has {number!r} where a number should be")
+    def _size(self, name: str) -> None:
+        size, is_text = self._number(), name in _TEXTS
+        scale = self._number() if not is_text and self._skip(",") else 0
+        self._require(")")
+        if size < 1 or scale > size or (size > _MOST_DIGITS and not is_text):
+            raise _fault(f"has a {name} of a size that Spark does not have")
+
+    def _number(self) -> int:
+        number = self._next("a number")
+        if not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise _fault(f"has {number!r} where a number should be")
+        return int(number)
 
     def _remarks(self) -> None:
         if self._skip("not"):

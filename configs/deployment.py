@@ -52,8 +52,8 @@ class ControlStore(Section):
         Annotated[
             str,
             matches_pattern(
-                r"(sqlite|postgresql)(\+\w+)?://.*",
-                "a database URL, sqlite:///path or postgresql://user@host/name",
+                r"sqlite:///[/~][^?]*[^?/](\?.*)?|(postgresql(\+psycopg)?|postgres)://.*",
+                "a database URL, sqlite:////folder/control.db or postgresql://user@host/name",
             ),
             AfterValidator(check_port),
         ]
@@ -69,7 +69,7 @@ class EmbeddedObjectStore(Section):
 
 Endpoint = Annotated[
     str,
-    matches_pattern("https?://.+", "a URL, http://… or https://…"),
+    matches_pattern(r"https?://[^\s/?#]+(/[^\s?#]*)?", "a URL, http://… or https://…"),
     AfterValidator(check_port),
 ]
 Prefix = Annotated[
@@ -88,34 +88,36 @@ Bucket = Annotated[
 ]
 
 
-class S3ObjectStore(Section):
-    """Any S3-compatible endpoint; environment variables hold the credentials, this file only their names."""
+class _InS3(Section):
+    """Objects in a bucket; environment variables hold the credentials, this file only their names."""
 
-    kind: Literal["s3"] = "s3"
     endpoint_url: Endpoint | None = None
     bucket: Bucket
     prefix: Prefix = ""
-    region: Text = "us-east-1"
     access_key_id_env: EnvironmentVariable | None = None
     secret_access_key_env: EnvironmentVariable | None = None
 
     @model_validator(mode="after")
     def _names_both_or_none(self) -> Self:
-        if self.access_key_id_env is not None and self.secret_access_key_env is None:
-            message = "needs secret_access_key_env beside it: name both, or none"
-            raise relation_error(("access_key_id_env",), message)
+        names = ("access_key_id_env", "secret_access_key_env")
+        named = [name for name in names if getattr(self, name) is not None]
+        if len(named) == 1:
+            (other,) = set(names) - set(named)
+            raise relation_error((named[0],), f"needs {other} beside it: name both, or none")
         return self
 
 
-class Place(Section):
+class S3ObjectStore(_InS3):
+    """Any S3-compatible endpoint."""
+
+    kind: Literal["s3"] = "s3"
+    region: Text = "us-east-1"
+
+
+class Place(_InS3):
     """Where copies of snapshots are; without an endpoint of its own, at the object store of the project."""
 
-    bucket: Bucket
-    prefix: Prefix = ""
-    endpoint_url: Endpoint | None = None
     region: Text | None = None
-    access_key_id_env: EnvironmentVariable | None = None
-    secret_access_key_env: EnvironmentVariable | None = None
 
 
 ObjectStore: TypeAlias = EmbeddedObjectStore | S3ObjectStore

@@ -6,9 +6,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from holdfast.configs.project import load_files
+from holdfast.configs.loading import Document, LoadedFile, Problem, load_text
+from holdfast.configs.project_files import STREAM_FILES, load_files
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
@@ -18,18 +18,31 @@ from holdfast.ft_policies.errors import PermanentError
 class ForkedDeclaration:
     """A declaration that is not written yet, and the file that it goes to."""
 
-    file: Path
-    document: dict[str, Any]
+    root: Path
+    original: str
+    loaded: LoadedFile[StreamDeclaration]
+    document: Document
     model: StreamDeclaration
+
+    @property
+    def file(self) -> Path:
+        """The file that declares the fork."""
+        return self.root / self.loaded.file
 
     def is_written(self) -> bool:
         """Whether the file exists."""
         return self.file.is_file()
 
+    def require_fit(self) -> None:
+        """Raise if the declaration does not fit the project's other files: two places may overlap."""
+        problems = load_files(self.root, added=self.loaded).problems
+        if faults := [problem for problem in problems if problem.file == self.loaded.file]:
+            raise _refusal(self.original, self.model.name, faults[0])
+
     def write(self) -> None:
         """Write the file atomically."""
         scratch = self.file.with_name(f".{self.file.name}.{secrets.token_hex(4)}.tmp")
-        scratch.write_text(yaml.safe_dump(self.document, sort_keys=False, allow_unicode=True))
+        scratch.write_text(self.document.text, encoding="utf-8")
         scratch.replace(self.file)
 
 
@@ -46,17 +59,21 @@ def declare_fork(root: Path, stream: str, *, name: str, output: str | None) -> F
     if dead_letters.get("path") is not None:
         path = _sibling(dead_letters["path"], f"{name}_dead_letters")
         document["source"] = {**source, "dead_letters": {**dead_letters, "path": path}}
-    try:
-        model = StreamDeclaration.model_validate(document)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        field = ".".join(str(part) for part in problem["loc"])
-        raise PermanentError(
-            f"the fork {name} of {stream} cannot be declared: {field} {problem['msg']}",
-            hint="choose a name of lower-case letters, digits and underscores, a letter first",
-        ) from error
-    file = root / "configs" / "streams" / f"{name}.yaml"
-    return ForkedDeclaration(file=file, document=document, model=model)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    loaded = load_text(text, StreamDeclaration, file=f"{STREAM_FILES}{name}.yaml")
+    if loaded.model is None or loaded.document is None:
+        raise _refusal(stream, name, loaded.problems[0])
+    return ForkedDeclaration(
+        root=root, original=stream, loaded=loaded, document=loaded.document, model=loaded.model
+    )
+
+
+def _refusal(stream: str, name: str, problem: Problem) -> PermanentError:
+    value = f": {problem.value}" if problem.value else ""
+    return PermanentError(
+        f"the fork {name} of {stream} cannot be declared: {problem.field}{value}: {problem.message}",
+        hint="choose another name, or another path with `--output`",
+    )
 
 
 def _load_document(root: Path, stream: str) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Loads a YAML file into a model; every mistake becomes a problem with its line, field and value."""
 
+import errno
 import json
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,12 +14,14 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from holdfast.configs.secret_references import names_secret
 from holdfast.configs.units import Section
 from holdfast.ft_policies.errors import PermanentError
 
-_PASSWORD = re.compile(r"(://[^/@:]*):.*@")  # a password may have / and @ in it
+_PASSWORD = re.compile(r"(://[^/@:]*):.*", re.DOTALL)
 MOST_BYTES = 256 * 1024
 MOST_NODES = 5_000
+MOST_DIGITS = 300
 _BOUNDS = {
     "greater_than": ("gt", "must be more than {:g}"),
     "greater_than_equal": ("ge", "must be at least {:g}"),
@@ -77,13 +81,9 @@ def format_value(value: Any) -> str:
         text = json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError):
         text = str(value)
-    text = _PASSWORD.sub(r"\1:***@", text)
+    before, at, after = text.rpartition("@")  # a password may have / and @ in it
+    text = _PASSWORD.sub(r"\1:***", before, count=1) + at + after
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def is_secret(field: str) -> bool:
-    """Whether messages must hide the value of a field of this name, which need not be a known one."""
-    return any(word in field.lower() for word in ("secret", "password", "token", "access_key"))
 
 
 def suggest_name(wrong: str, known: list[str]) -> str:
@@ -154,6 +154,9 @@ Loc = tuple[int | str, ...]
 T = TypeVar("T", bound=Section)
 
 
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
 class _Loader(yaml.SafeLoader):
     """Keeps invalid dates and numbers as text, so that the model reports them with their field.
 
@@ -175,11 +178,16 @@ class _Loader(yaml.SafeLoader):
             message = f"has more than {MOST_NODES} values: shorten it"
             raise yaml.MarkedYAMLError(problem=message, problem_mark=event.start_mark)
         node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and any("\ud800" <= c <= "\udfff" for c in node.value):
+            message = "has half of a character: write the whole one"
+            raise yaml.MarkedYAMLError(problem=message, problem_mark=node.start_mark)
         if anchor is not None and not is_alias:
             self._sizes[str(anchor)] = self._nodes - before
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
+        if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
+            return str(node.value)
         try:
             return super().construct_object(node, deep)
         except ValueError:
@@ -188,16 +196,17 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, and the node that every part of the value came from."""
+    """A parsed file: its value, the node that every part of the value came from, and its text."""
 
     file: str
     value: Any
     root: yaml.Node
+    text: str
 
     def problem_at(self, loc: Loc, message: str, *, value: Any = None) -> Problem:
         """A problem at the field `loc`, or at the nearest section above it that is in the file."""
         mark = _find_mark(self.root, loc)
-        hidden = value is None or any(is_secret(str(part)) for part in loc)
+        hidden = value is None or any(names_secret(str(part)) for part in loc)
         return Problem(
             file=self.file,
             line=mark.line + 1,
@@ -221,7 +230,15 @@ class LoadedFile(Generic[T]):
 def load_file(path: Path, model: type[T], *, file: str) -> LoadedFile[T]:
     """Read one file; `file` is the name to show."""
     try:
-        document = _parse(path, file)
+        return load_text(_read(path, file), model, file=file)
+    except _ReadError as error:
+        return LoadedFile(file, problems=error.problems)
+
+
+def load_text(text: str, model: type[T], *, file: str) -> LoadedFile[T]:
+    """Read the text of a file, which need not be written yet."""
+    try:
+        document = _parse(text, file)
     except _ReadError as error:
         return LoadedFile(file, problems=error.problems)
     try:
@@ -245,11 +262,29 @@ def _file_error(file: str, message: str, mark: yaml.Mark | None = None) -> _Read
     )
 
 
-def _parse(path: Path, file: str) -> Document:
+def read_start(path: Path) -> bytes:
+    """The first bytes of a file, one more than it may have; `OSError` for a device or a pipe, which may have no end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    with path.open("rb") as opened:
+        return opened.read(MOST_BYTES + 1)
+
+
+def _read(path: Path, file: str) -> str:
     try:
-        if path.stat().st_size > MOST_BYTES:
+        text = read_start(path)
+        if len(text) > MOST_BYTES:
             raise _file_error(file, f"is larger than {MOST_BYTES} bytes: shorten it")
-        loader = _Loader(path.read_text(encoding="utf-8"))
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise _file_error(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
+    except OSError as error:
+        raise _file_error(file, f"cannot be read: {error.strerror}") from error
+
+
+def _parse(text: str, file: str) -> Document:
+    try:
+        loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
             raise _file_error(file, "is empty: must be a mapping of fields")
@@ -261,14 +296,12 @@ def _parse(path: Path, file: str) -> Document:
         ]
         if duplicates:
             raise _ReadError(*duplicates)
-        return Document(file, loader.construct_document(root), root)
+        return Document(file, loader.construct_document(root), root, text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _file_error(file, f"is not valid YAML: {error.problem}", mark) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise _file_error(file, f"is not valid YAML: {' '.join(str(error).split())}") from error
-    except OSError as error:
-        raise _file_error(file, f"cannot be read: {error.strerror}") from error
 
 
 def _find_duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:

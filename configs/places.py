@@ -4,6 +4,7 @@ A table, a home folder or snapshots in the same folder as other data would be re
 retention, or overwritten. Two places that are only read may overlap.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,12 @@ from holdfast.configs.stream import StreamDeclaration
 
 SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 MAY_SHARE_MEMORY = "/dev/shm"  # noqa: S108 - a usual place of checkpoints
+_INVERSE = {"contains": "lies in", "lies in": "contains"}
+MOUNTS = Path("/proc/self/mountinfo")
+_NETWORK = re.compile(
+    r"nfs4?|cifs|smb3|smbfs|ncpfs|afs|ceph|ceph-fuse|glusterfs|lustre|gpfs|beegfs|orangefs|pvfs2|ocfs2|gfs2|sshfs"
+    r"|davfs2?|s3fs|mount-s3|gcsfuse|goofys|rclone|juicefs"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +36,33 @@ class Place:
     document: Document | None = None
     loc: Loc = ()
     stream: str = ""
+    by_name: bool = False
+    """The path follows from the name of the stream."""
     shared: bool = False
     """Streams may have the same folder here: each replica has a folder of its own in it."""
 
-    def problem(self, message: str) -> Problem | None:
-        if self.document is None:
-            return None
-        return self.document.problem_at(self.loc, message, value=self.path)
+    @property
+    def is_declared(self) -> bool:
+        """Whether a file names the place."""
+        return self.document is not None and self.loc[0] in self.document.value
+
+    def problems(self, message: str) -> Iterator[Problem]:
+        """The problem with this place; none if there is no file that it could be in."""
+        if self.document is not None:
+            yield self.document.problem_at(self.loc, message, value=self.path)
 
 
 def find_overlaps(
     root: Path,
-    deployments: Iterable[LoadedFile[Deployment]],
+    declared: Deployment,
+    document: Document | None,
     streams: Iterable[LoadedFile[StreamDeclaration]],
 ) -> Iterator[Problem]:
-    """Every place that lies in, above or at another one, reported at the later of the two."""
+    """Every place that lies in, above or at another one; reported in both files, as either may have the mistake.
+
+    `document` is the file that declares the deployment, if there is one.
+    """
     root = root.resolve()
-    deployment = next((file for file in deployments if file.model), None)
-    declared = Deployment() if deployment is None or deployment.model is None else deployment.model
-    document = None if deployment is None else deployment.document
     home = Place(
         what="the home folder",
         path=str(resolve_path(root, declared.home)),
@@ -55,36 +70,40 @@ def find_overlaps(
         document=document,
         loc=("home",),
     )
+    configs = Place(
+        what="the folder of the declarations", path=str((root / "configs").resolve()), written=True
+    )
+    snapshots = _list_snapshots(declared, document)
     places = [
         home,
-        *(place for file in streams for place in _list_places(root, home, declared, file)),
+        *(place for file in streams for place in _list_places(root, home, snapshots, file)),
     ]
     for number, place in enumerate(places):
-        message = _find_fault(root, place) or next(
-            (
-                f"{relation} {other.what}: choose another path"
-                for other in _others(root, places[:number])
-                if (relation := _relation(place, other, home)) is not None
-            ),
-            None,
-        )
-        problem = message and place.problem(message)
-        if problem:
-            yield problem
-            if place is home:
-                return  # the usual places are in it
+        fault = _find_fault(root, place)
+        if fault is not None:
+            yield from place.problems(fault)
+        else:
+            yield from _find_overlap(place, [configs, *places[:number]], home)
+        if place is home and (fault is not None or _relation(home, configs, home)):
+            return  # the usual places are in it
+
+
+def _find_overlap(place: Place, others: Iterable[Place], home: Place) -> Iterator[Problem]:
+    """The first of the other places that this one overlaps, as a problem of each file."""
+    for other in others:
+        relation = _relation(place, other, home)
+        if relation is None:
+            continue
+        yield from place.problems(f"{relation} {other.what}: choose another path")
+        if other.is_declared and other.document is not place.document:
+            inverse = _INVERSE.get(relation, relation)
+            yield from other.problems(f"{inverse} {place.what}: choose another path")
+        return
 
 
 def resolve_path(root: Path, path: str) -> Path:
     """An absolute path without symbolic links."""
     return (root / Path(path).expanduser()).resolve()
-
-
-def _others(root: Path, before: list[Place]) -> list[Place]:
-    configs = Place(
-        what="the folder of the declarations", path=str((root / "configs").resolve()), written=True
-    )
-    return [configs, *before]
 
 
 def _find_fault(root: Path, place: Place) -> str | None:
@@ -98,7 +117,10 @@ def _find_fault(root: Path, place: Place) -> str | None:
 
 
 def _list_places(
-    root: Path, home: Place, deployment: Deployment, file: LoadedFile[StreamDeclaration]
+    root: Path,
+    home: Place,
+    snapshots: Callable[[str], Iterator[Place]],
+    file: LoadedFile[StreamDeclaration],
 ) -> Iterator[Place]:
     stream, document = file.model, file.document
     if stream is None or document is None:
@@ -112,6 +134,7 @@ def _list_places(
             document=document,
             loc=loc,
             stream=stream.name,
+            by_name=loc == ("name",),
             shared=shared,
         )
 
@@ -123,10 +146,27 @@ def _list_places(
     if stream.resources.folder is not None:
         loc = ("resources", "folder")
         yield place("the replicas", stream.resources.folder, loc, written=True, shared=True)
-    if isinstance(deployment.object_store, S3ObjectStore):
-        store = deployment.object_store
-        path = f"s3://{store.bucket}/{store.prefix}{stream.name}"
-        yield place("the snapshots", path, ("name",), written=True)
+    yield from snapshots(stream.name)
+
+
+def _list_snapshots(
+    deployment: Deployment, document: Document | None
+) -> Callable[[str], Iterator[Place]]:
+    """The place of the snapshots of a stream, by its name; none in the embedded object store."""
+
+    def place(stream: str) -> Iterator[Place]:
+        if isinstance(store := deployment.object_store, S3ObjectStore):
+            yield Place(
+                what=f"the snapshots of {stream}",
+                path=f"s3://{store.bucket}/{store.prefix}{stream}",
+                written=True,
+                document=document,
+                loc=("object_store", "prefix"),
+                stream=stream,
+                by_name=True,
+            )
+
+    return place
 
 
 def _list_tables(
@@ -160,7 +200,7 @@ def _may_overlap(place: Place, other: Place, home: Place) -> bool:
         return True
     if place.shared and other.shared and place.path == other.path:
         return True
-    if place.loc == other.loc == ("name",) and place.stream == other.stream:
+    if place.by_name and other.by_name and place.stream == other.stream:
         return place.path == other.path  # one name twice, which is a problem of its own
     usual = [f"{home.path}/replicas"] if place.shared else [f"{home.path}/tables/"]
     return other is home and place.written and any(place.path.startswith(path) for path in usual)
@@ -175,3 +215,27 @@ def _contains(path: str, inner: str) -> bool:
         return False
     folder = one.path.rstrip("/")
     return two.path.rstrip("/") == folder or two.path.startswith(f"{folder}/")
+
+
+def find_network_file_system(path: Path) -> str | None:
+    """The kind of network file system that a path is on, such as `nfs4`; `None` if it is on none, or not known.
+
+    Several hosts can mount it, and there the locks of SQLite do not hold.
+    """
+    try:
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    resolved, found = path.resolve(), (Path("/"), "")
+    for line in mounts:
+        mount, _, kind = line.partition(" - ")
+        folder = Path(_unescape(mount.split()[4]))
+        if resolved.is_relative_to(folder) and len(folder.parts) >= len(found[0].parts):
+            found = folder, kind.split()[0].removeprefix("fuse.")
+    return found[1] if _NETWORK.fullmatch(found[1]) else None
+
+
+def _unescape(folder: str) -> str:
+    for octal in ("040", "011", "012", "134"):  # blank, tab, line break; the backslash last
+        folder = folder.replace(f"\\{octal}", chr(int(octal, 8)))
+    return folder

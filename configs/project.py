@@ -4,45 +4,42 @@ Loading it reads YAML only: no user code, no Spark, no Dagster, so that every co
 """
 
 import os
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from holdfast.configs.deployment import Deployment, EmbeddedObjectStore
+from holdfast.configs.deployment import Deployment
 from holdfast.configs.loading import (
     Document,
     InvalidConfig,
-    LoadedFile,
-    Loc,
     Problem,
-    load_file,
     suggest_name,
 )
-from holdfast.configs.places import find_overlaps, resolve_path
+from holdfast.configs.places import find_network_file_system, resolve_path
 from holdfast.configs.prices import PriceList
+from holdfast.configs.project_files import (
+    STREAM_FILES,
+    ProjectFiles,
+    file_problem,
+    find_names,
+    load_files,
+)
 from holdfast.configs.references import (
     NamedFunction,
-    check_references,
+    ReferenceCheck,
     list_notify_functions,
     list_stream_functions,
 )
-from holdfast.configs.secret_references import find_clear_params, is_clear_secret
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration, memory_bytes
 from holdfast.ft_policies.errors import PermanentError
 
 PROJECT_VARIABLE = "HOLDFAST_PROJECT"
-CLEAR_TEXT = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
 SHORTEST_RECOVERY_SECONDS = 0.5  # active replication: nothing to do but to notice
-STREAM_FILES = "configs/streams/"
-_NAME = re.compile(r"^name:\s*['\"]?([a-z][a-z0-9_]*)", re.MULTILINE)
-_EXTENSIONS = (".yaml", ".yml")
-_BUILT_IN_PRICE_LISTS = Path(__file__).parent / "price_lists"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,29 +55,37 @@ class ProjectConfig:
     """The problems in the files of streams; those streams are not in `streams`."""
     broken: frozenset[str] = frozenset()
     """The names of the streams whose files have problems."""
+    good_files: tuple[Document, ...] = ()
+    """Deployment and price lists of the project, as far as they have no problems."""
 
     @staticmethod
     def load(root: Path, *, tolerant: bool = False) -> "ProjectConfig":
         """Load all files of the project; `InvalidConfig` lists every problem in them.
 
-        With `tolerant` a problem in the file of a stream leaves out that stream alone.
+        With `tolerant` a problem in the file of a stream leaves out that stream alone; in place of a deployment
+        or price list with a problem, its last good copy counts.
         """
-        files = load_files(root)
-        faulty = {problem.file for problem in files.problems}
-        if not (tolerant and all(file.startswith(STREAM_FILES) for file in faulty)) and faulty:
+        files, root = load_files(root), root.resolve()
+        deployment = files.good_deployment(root) if tolerant or not files.faulty else None
+        if deployment is None:
             raise InvalidConfig(tuple(files.problems))
-        valid = [file.model for file in files.streams if file.file not in faulty and file.model]
-        streams = {stream.name: stream for stream in valid}
-        broken = {_find_name(root / file) for file in faulty} - streams.keys()
-        root, deployment = root.resolve(), files.deployment
+        prices = files.good_prices(root)
+        streams = {
+            stream.name: stream for stream in files.good_streams() if stream.prices in prices
+        }
+        left_out = {file for file in files.faulty if file.startswith(STREAM_FILES)} | {
+            file.file for file in files.streams if file.model and file.model.name not in streams
+        }
+        broken = {name for file in left_out for name in find_names(root / file)} - streams.keys()
         return ProjectConfig(
             root=root,
             home=(root / Path(deployment.home).expanduser()).resolve(),
             deployment=deployment,
             streams=streams,
-            prices=files.prices,
+            prices=prices,
             problems=tuple(files.problems),
             broken=frozenset(broken),
+            good_files=files.good_documents(),
         )
 
     def with_last_declarations(self, last: Mapping[str, object]) -> "ProjectConfig":
@@ -156,9 +161,12 @@ class ProjectConfig:
         return path if "://" in path else str((self.root / Path(path).expanduser()).resolve())
 
 
-def check(root: Path) -> list[Problem]:
-    """All problems in the files of a project, functions that cannot be imported among them."""
-    files = load_files(root)
+def check(root: Path, monotonic: Callable[[], float] = lambda: 0.0) -> list[Problem]:
+    """All problems in the files of a project, functions that cannot be imported among them.
+
+    `monotonic` tells the seconds; without it the imports are limited in time singly, and not together.
+    """
+    files, references = load_files(root), ReferenceCheck(root.resolve(), monotonic)
     named: list[tuple[Document | None, list[NamedFunction], str | None]] = [
         *(
             (file.document, list_notify_functions(file.model), None)
@@ -175,9 +183,30 @@ def check(root: Path) -> list[Problem]:
         problem
         for document, functions, code in named
         if document is not None
-        for problem in check_references(root.resolve(), document, functions, code=code)
+        for problem in references.check(document, functions, code=code)
     ]
-    return sorted(files.problems + missing, key=lambda problem: (problem.file, problem.line))
+    found = [*files.problems, *missing, *_find_store_on_network(root, files)]
+    return sorted(found, key=lambda problem: (problem.file, problem.line))
+
+
+def _find_store_on_network(root: Path, files: ProjectFiles) -> Iterator[Problem]:
+    """SQLite in a folder that other hosts can mount, too."""
+    url, home = files.deployment.control_store.url, resolve_path(root, files.deployment.home)
+    kind, _, path = (url or f"sqlite:///{home}").partition(":///")
+    network = find_network_file_system(Path(path).expanduser()) if kind == "sqlite" else None
+    if network is None:
+        return
+    message = (
+        f"is on a network file system ({network}), where SQLite's locks do not hold: name a folder of this host, "
+        "or PostgreSQL in control_store.url"
+    )
+    loc, value = (("control_store", "url"), url) if url else (("home",), str(home))
+    document = next((file.document for file in files.deployments if file.model), None)
+    yield (
+        file_problem("configs/holdfast.yaml", f"home {message}")
+        if document is None
+        else document.problem_at(loc, message, value=value)
+    )
 
 
 def list_warnings(root: Path) -> list[Problem]:
@@ -208,147 +237,3 @@ def _find_doubts(root: Path, document: Document, stream: StreamDeclaration) -> I
     if memory_bytes(memory) > present:
         message = f"is more than the memory of this machine ({present / 1024**3:.1f} GB)"
         yield document.problem_at(("resources", "driver_memory"), message, value=memory)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectFiles:
-    """The loaded files of a project, and all problems in them."""
-
-    deployment: Deployment
-    deployments: list[LoadedFile[Deployment]]
-    streams: list[LoadedFile[StreamDeclaration]]
-    prices: Mapping[str, PriceList]
-    problems: list[Problem]
-
-
-def load_files(root: Path) -> ProjectFiles:
-    """Load every file; whatever a file contains, the result is a list of problems and no exception."""
-    folder = root / "configs"
-    deployments = [
-        load_file(path, Deployment, file=_display_name(path, root))
-        for extension in _EXTENSIONS
-        if (path := folder / f"holdfast{extension}").is_file()
-    ]
-    streams = [
-        load_file(path, StreamDeclaration, file=_display_name(path, root))
-        for path in _list_yaml_files(folder / "streams")
-    ]
-    # A price list of the project replaces a built-in one of the same name.
-    prices = {
-        path.stem: load_file(path, PriceList, file=_display_name(path, root))
-        for path in [
-            *_list_yaml_files(_BUILT_IN_PRICE_LISTS),
-            *_list_yaml_files(folder / "prices"),
-        ]
-    }
-    deployment = next((file.model for file in deployments if file.model), Deployment())
-    problems = [
-        *(problem for file in deployments for problem in file.problems),
-        *(problem for file in streams for problem in file.problems),
-        *(problem for file in prices.values() for problem in file.problems),
-        *_find_misplaced_files(root),
-        *_find_clashes(streams),
-        *find_overlaps(root, deployments, streams),
-        *_find_unknown_price_lists(streams, prices.keys()),
-        *_find_unreachable_tables(streams, deployment),
-        *_find_clear_secrets(streams),
-    ]
-    return ProjectFiles(
-        deployment=deployment,
-        deployments=deployments,
-        streams=streams,
-        prices={name: file.model for name, file in prices.items() if file.model},
-        problems=sorted(problems, key=lambda problem: (problem.file, problem.line, problem.column)),
-    )
-
-
-def _find_name(file: Path) -> str:
-    """The name of a stream whose file has problems, maybe such that it is no YAML."""
-    try:
-        match = _NAME.search(file.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        match = None
-    return file.stem if match is None else match[1]
-
-
-def _display_name(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-
-
-def _list_yaml_files(folder: Path) -> list[Path]:
-    files = folder.iterdir() if folder.is_dir() else ()
-    return sorted(path for path in files if path.suffix in _EXTENSIONS and path.name[0] != ".")
-
-
-def _find_misplaced_files(root: Path) -> Iterator[Problem]:
-    folder = root / "configs" / "streams"
-    if not folder.is_dir():
-        yield _file_problem("configs/streams", "folder not found: it must hold the declarations")
-        return
-    for path in sorted(folder.iterdir()):
-        visible = path.is_file() and path.name[0] != "."
-        if visible and path.suffix not in (*_EXTENSIONS, ".md"):
-            yield _file_problem(
-                _display_name(path, root), "is ignored: its name must end in .yaml or .yml"
-            )
-
-
-def _file_problem(file: str, message: str) -> Problem:
-    return Problem(file=file, line=1, column=1, field="", value=None, message=message)
-
-
-def _declared_tables(stream: StreamDeclaration) -> Iterator[tuple[Loc, str | None]]:
-    if isinstance(stream.sink, DeltaSink):
-        yield ("sink", "path"), stream.sink.path
-    if isinstance(stream.source, FilesSource) and stream.source.dead_letters is not None:
-        yield ("source", "dead_letters", "path"), stream.source.dead_letters.path
-
-
-def _find_clashes(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
-    first: dict[str, str] = {}
-    for file in streams:
-        if file.model is None or file.document is None:
-            continue
-        name = file.model.name
-        if name in first:
-            message = f"is already used in {first[name]}: choose another"
-            yield file.document.problem_at(("name",), message, value=name)
-        first.setdefault(name, file.file)
-
-
-def _find_unknown_price_lists(
-    streams: Iterable[LoadedFile[StreamDeclaration]], names: Collection[str]
-) -> Iterator[Problem]:
-    for file in streams:
-        if file.model and file.document and file.model.prices not in names:
-            hint = suggest_name(file.model.prices, list(names))
-            message = f"is not a price list of configs/prices: {hint}"
-            yield file.document.problem_at(("prices",), message, value=file.model.prices)
-
-
-def _find_unreachable_tables(
-    streams: Iterable[LoadedFile[StreamDeclaration]], deployment: Deployment
-) -> Iterator[Problem]:
-    """A table needs conditional writes, which the embedded object store does not offer."""
-    if not isinstance(deployment.object_store, EmbeddedObjectStore):
-        return
-    message = (
-        "is in S3, but the embedded object store stores snapshots only: name a local folder, "
-        "or declare an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
-    )
-    for file in streams:
-        for loc, path in _declared_tables(file.model) if file.model else ():
-            if file.document and path is not None and path.startswith("s3://"):
-                yield file.document.problem_at(loc, message, value=path)
-
-
-def _find_clear_secrets(streams: Iterable[LoadedFile[StreamDeclaration]]) -> Iterator[Problem]:
-    """Only in files: a stream that was started with one by an older version must remain recoverable."""
-    for file in streams:
-        conf = file.model.resources.spark_conf if file.model else {}
-        for key, value in conf.items():
-            if file.document and is_clear_secret(key, value):
-                yield file.document.problem_at(("resources", "spark_conf", key), CLEAR_TEXT)
-        for path in find_clear_params(file.model.params) if file.model else ():
-            if file.document:
-                yield file.document.problem_at(("params", *path), CLEAR_TEXT)

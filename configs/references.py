@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.configs.loading import Document, Problem
 
 IMPORT_SECONDS = 60.0
+ALL_SECONDS = 180.0
 NamedFunction: TypeAlias = tuple[tuple[int | str, ...], str | None]
 """The place in the document, and `module:function` if it is set."""
 
@@ -67,52 +69,80 @@ def list_notify_functions(deployment: Deployment) -> list[NamedFunction]:
     ]
 
 
-def check_references(
-    root: Path, document: "Document", functions: Iterable[NamedFunction], *, code: str | None = None
-) -> "list[Problem]":
-    """Import each function as a driver of the stream would; `code` is the stream's own code folder."""
-    folder = root if code is None else root / Path(code).expanduser()
-    if not folder.is_dir():
-        return [document.problem_at(("code",), "folder not found", value=code)]
-    named = [(loc, reference) for loc, reference in functions if reference is not None]
-    faults = _find_faults([reference for _, reference in named], root, folder)
-    return [
-        document.problem_at(loc, fault, value=reference)
-        for (loc, reference), fault in zip(named, faults, strict=True)
-        if fault is not None
-    ]
+@dataclass
+class ReferenceCheck:
+    """Imports functions as drivers would, in processes of their own; each process and all of them are limited in time."""
+
+    root: Path
+    monotonic: Callable[[], float]
+    _faults: dict[tuple[Path, str], str | None] = field(default_factory=dict, init=False)
+    """By code folder and reference; a module that cannot be imported at all is in it, too."""
+
+    def __post_init__(self) -> None:
+        self._ends_at = self.monotonic() + ALL_SECONDS
+
+    def check(
+        self, document: "Document", functions: Iterable[NamedFunction], *, code: str | None = None
+    ) -> "list[Problem]":
+        """The problems of one file; `code` is the stream's own code folder."""
+        folder = self.root if code is None else self.root / Path(code).expanduser()
+        if not folder.is_dir():
+            return [document.problem_at(("code",), "folder not found", value=code)]
+        named = [(loc, reference) for loc, reference in functions if reference is not None]
+        self._import([reference for _, reference in named], folder)
+        return [
+            document.problem_at(loc, fault, value=reference)
+            for loc, reference in named
+            if (fault := self._faults[self._key(folder, reference)]) is not None
+        ]
+
+    def _import(self, references: list[str], code: Path) -> None:
+        """Find the faults; a process that ends or hangs counts for the module that it has reached."""
+        while new := [name for name in references if self._key(code, name) not in self._faults]:
+            seconds = min(IMPORT_SECONDS, self._ends_at - self.monotonic())
+            ended, found = (
+                self._import_in_child(new, code, seconds)
+                if seconds > 0
+                else (f"is not imported: the modules before it took {ALL_SECONDS:g} s", [])
+            )
+            self._faults |= {(code, name): fault for name, fault in zip(new, found, strict=False)}
+            if len(found) < len(new):
+                module = _module_of(new[len(found)])
+                fault = f"module {module} {ended}: it must be importable without side effects"
+                self._faults[code, module] = fault
+
+    def _key(self, code: Path, reference: str) -> tuple[Path, str]:
+        """Where the fault of a reference is: at its module if that cannot be imported."""
+        module = (code, _module_of(reference))
+        return module if module in self._faults else (code, reference)
+
+    def _import_in_child(
+        self, references: list[str], code: Path, seconds: float
+    ) -> tuple[str, list[str | None]]:
+        """How the process ended, and what it found out until then."""
+        path = [str(code), str(self.root), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in path if part)}
+        with tempfile.TemporaryDirectory() as folder:
+            results = Path(folder) / "results"
+            results.touch()
+            command = [sys.executable, "-P", "-m", "holdfast.configs.import_check", str(results)]
+            exit_code = _run_bounded([*command, *references], self.root, environment, seconds)
+            ended = (
+                f"is not imported within {seconds:g} s"
+                if exit_code is None
+                else f"ends the process on import (exit code {exit_code})"
+            )
+            lines = results.read_text(encoding="utf-8").splitlines()
+        return ended, [_describe(line) for line in lines]
 
 
-def _find_faults(references: list[str], root: Path, code: Path) -> list[str | None]:
-    """A fault for each reference; a process that ends or hangs counts for the one that it has reached."""
-    faults: list[str | None] = []
-    while len(faults) < len(references):
-        ended, found = _import_in_child(references[len(faults) :], root, code)
-        faults += found
-        if len(faults) < len(references):
-            module = references[len(faults)].partition(":")[0]
-            faults.append(f"module {module} {ended}: it must be importable without side effects")
-    return faults
+def _module_of(reference: str) -> str:
+    return reference.partition(":")[0]
 
 
-def _import_in_child(references: list[str], root: Path, code: Path) -> tuple[str, list[str | None]]:
-    """How the process ended, and what it found out until then."""
-    path = [str(code), str(root), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in path if part)}
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results"
-        results.touch()
-        command = [sys.executable, "-P", "-m", "holdfast.configs.import_check", str(results)]
-        exit_code = _run_bounded([*command, *references], root, environment)
-        ended = (
-            f"is not imported within {IMPORT_SECONDS:g} s"
-            if exit_code is None
-            else f"ends the process on import (exit code {exit_code})"
-        )
-        return ended, [_describe(line) for line in results.read_text(encoding="utf-8").splitlines()]
-
-
-def _run_bounded(command: list[str], folder: Path, environment: dict[str, str]) -> int | None:
+def _run_bounded(
+    command: list[str], folder: Path, environment: dict[str, str], seconds: float
+) -> int | None:
     """Run a command without its output, and end what it has started; `None` if it took too long."""
     with subprocess.Popen(  # noqa: S603 - the command is our own
         command,
@@ -124,7 +154,7 @@ def _run_bounded(command: list[str], folder: Path, environment: dict[str, str]) 
         start_new_session=True,
     ) as child:
         try:
-            return child.wait(IMPORT_SECONDS)
+            return child.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:

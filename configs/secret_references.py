@@ -10,37 +10,58 @@ from pydantic import JsonValue
 
 from holdfast.ft_policies.errors import PermanentError
 
-# The keys whose values Spark itself hides (spark.redaction.regex).
-_SECRET_KEY = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
-# Params have names of the user's own: `tokens` may be words.
-_SECRET_PARAM = re.compile(
-    r"secret|passw(or)?d|passphrase|credential|(api|access|private)[_.-]?key|(^|[_.-])token$",
+CLEAR_TEXT = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
+VISIBLE = "is visible to every user of the machine, as Java's options are: use a file, or a setting of its own"
+_SECRET = re.compile(
+    r"secret|passw(or)?d|passphrase|credential|token(?![a-z])|(?<![a-z])sas(?![a-z])"
+    r"|(access|account|api|private|shared|signing)[._-]?key(?!provider)",
     re.IGNORECASE,
 )
+# `…credentials.provider` and `…token.type` tell about a secret; `tokens` may be words.
+_TELLS_ABOUT_IT = re.compile(r"(provider|file|path|mechanism|type|enabled)$", re.IGNORECASE)
 _URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)=[^\s=&;]")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+_JAVA_OPTIONS = "JavaOptions"
+
+Loc = tuple[str | int, ...]
 
 
-def is_clear_secret(key: str, value: str) -> bool:
-    """Whether a setting holds a secret itself instead of the name of a variable."""
-    return bool(_SECRET_KEY.search(key)) and not _REFERENCE.fullmatch(value)
+def names_secret(name: str) -> bool:
+    """Whether a field of this name, which need not be a known one, holds a secret."""
+    return bool(_SECRET.search(name)) and not _TELLS_ABOUT_IT.search(name)
 
 
-def find_clear_params(
-    params: Mapping[str, JsonValue], path: tuple[str, ...] = ()
-) -> Iterator[tuple[str, ...]]:
-    """Where params hold a secret themselves: by the name of the field, or a password in a URL."""
-    for key, value in params.items():
-        here = (*path, key)
-        if isinstance(value, dict):
-            yield from find_clear_params(value, here)
-        elif isinstance(value, str) and _is_clear_param(key, value):
-            yield here
+def find_clear_settings(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The settings of Spark that hold a secret, each with what is wrong."""
+    for key, value in conf.items():
+        if key.endswith(_JAVA_OPTIONS):
+            if "${" in value or _has_secret(value):
+                yield key, VISIBLE
+        elif _is_clear(key, value):
+            yield key, CLEAR_TEXT
 
 
-def _is_clear_param(key: str, value: str) -> bool:
-    is_secret = _SECRET_PARAM.search(key) or _URL_WITH_PASSWORD.search(value)
-    return bool(value and is_secret) and not _REFERENCE.fullmatch(value)
+def find_clear_params(value: JsonValue, loc: Loc = (), name: str = "") -> Iterator[Loc]:
+    """Where params hold a secret themselves: by the name of the field, or in a URL or an assignment."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from find_clear_params(inner, (*loc, key), key)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from find_clear_params(inner, (*loc, number), name)
+    elif isinstance(value, str) and _is_clear(name, value):
+        yield loc
+
+
+def _is_clear(name: str, value: str) -> bool:
+    is_secret = names_secret(name) or _has_secret(value)
+    return bool(value) and is_secret and not _REFERENCE.fullmatch(value)
+
+
+def _has_secret(text: str) -> bool:
+    assigned = (names_secret(match[1]) for match in _ASSIGNMENT.finditer(text))
+    return bool(_URL_WITH_PASSWORD.search(text)) or any(assigned)
 
 
 def resolve_references(conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -60,6 +81,11 @@ def resolve_params(
 def _resolve_param(path: str, value: JsonValue, environment: Mapping[str, str]) -> JsonValue:
     if isinstance(value, dict):
         return resolve_params(value, environment, path)
+    if isinstance(value, list):
+        return [
+            _resolve_param(f"{path}.{number}", inner, environment)
+            for number, inner in enumerate(value)
+        ]
     return _resolve(path, value, environment) if isinstance(value, str) else value
 
 

@@ -209,7 +209,9 @@ class Resources(Section):
 
     driver_memory: Annotated[
         str,
-        matches_pattern(r"[1-9]\d*[kmgtKMGT]", "a size as Spark writes it, such as 512m or 2g"),
+        matches_pattern(
+            r"[1-9]\d{0,11}[kmgtKMGT]", "a size as Spark writes it, such as 512m or 2g"
+        ),
         AfterValidator(_check_memory),
     ] = "1g"
     master: Annotated[

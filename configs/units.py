@@ -3,6 +3,7 @@
 Every type carries its bounds, so that a loaded declaration needs no further checks of single values.
 """
 
+import os
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -17,8 +18,9 @@ _BYTES = {"": 1, "B": 1} | {
     for unit in (two, two[0] + "iB")
 }
 FIRST_YEAR, END_YEAR = 1970, 2200
-_S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\0]*)?")
-_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.{1,2}(/|$))[^\0/?#]+)*/?")
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+MOST_PATH_BYTES, MOST_NAME_BYTES = 4095, 255
 
 
 class Section(BaseModel):
@@ -51,7 +53,7 @@ def parse_bytes(written: Any) -> int:
 def _parse(written: Any, units: dict[str, float] | dict[str, int], allowed: str) -> float:
     if isinstance(written, (int, float)) and not isinstance(written, bool):
         return float(written)
-    match = _QUANTITY.fullmatch(written) if isinstance(written, str) else None
+    match = _QUANTITY.fullmatch(written.strip()) if isinstance(written, str) else None
     if match is None or match[2] not in units:
         raise PydanticCustomError("quantity", "must be {allowed}", {"allowed": allowed})
     return float(match[1]) * units[match[2]]
@@ -73,11 +75,18 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def _check_location(path: str) -> str:
-    return path if _S3_URL.fullmatch(path) else _check_path(path, ", or s3://bucket/folder")
+    return (
+        path
+        if _S3_URL.fullmatch(path)
+        else _check_path(path, ", or s3://bucket/folder without empty parts, . and ..")
+    )
 
 
 def _check_path(path: str, alternative: str = "") -> str:
-    if "://" in path or "\0" in path:
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - it keeps the name of an unknown user
+    sizes = [len(os.fsencode(part)) for part in (expanded, *expanded.split("/"))]
+    too_long = sizes[0] > MOST_PATH_BYTES or max(sizes[1:]) > MOST_NAME_BYTES
+    if "://" in path or "\0" in path or expanded.startswith("~") or too_long:
         allowed = f"a folder of this machine{alternative}"
         raise PydanticCustomError("shape", "must be {allowed}", {"allowed": allowed})
     return path

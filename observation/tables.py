@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.table_epochs import EpochRange
+from holdfast.resources.control_store.tables.identity import dead_letters_of
 from holdfast.resources.object_store.resolve import connector, delta_options
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.lineage import epoch_commits, merged_epochs, writer
+from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sinks.table_files import (
     LiveFile,
     TableFolder,
@@ -81,6 +84,22 @@ def open_table_at(project: Project, path: str) -> DeltaTable | None:
             return DeltaTable(path, storage_options=delta_options(path, connect))
     except TableNotFoundError:
         return None
+
+
+def own_tables(project: Project, stream: str) -> list[str]:
+    """The paths of the tables that a stream has opened: upkeep touches no other, whatever is declared."""
+    config, declared = project.config, project.config.stream(stream)
+    paths = {
+        stream: config.table_path(declared) if isinstance(declared.sink, DeltaSink) else None,
+        dead_letters_of(stream): config.dead_letters_path(declared),
+    }
+    return [
+        path
+        for name, path in paths.items()
+        if path is not None
+        and (table := open_table_at(project, path)) is not None
+        and StreamOutput(project.store, name, path).is_own(table)
+    ]
 
 
 def has_unentered(project: Project, stream: str) -> bool:

@@ -17,7 +17,7 @@ from holdfast.observation.growth import (
     measure_table,
     open_files,
 )
-from holdfast.resources.control_store.records import ReplicaRow, Sample
+from holdfast.resources.control_store.records import ReplicaRow, Sample, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
@@ -33,8 +33,13 @@ REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 
 
 def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerdict]) -> int:
-    """Delete the epochs and ledger entries that are older than the restore window and every kept snapshot."""
-    kept = [verdict.snapshot.epoch for verdict in verdicts if verdict.keep]
+    """Delete the epochs and ledger entries that are older than the restore window and every kept snapshot.
+
+    A snapshot that is known to be damaged counts for nothing: the epochs before the next one are still needed.
+    """
+    rows = project.store.snapshots.of(stream, available_only=False)
+    damaged = {row.id for row in rows if row.state is SnapshotState.DAMAGED}
+    kept = [v.snapshot.epoch for v in verdicts if v.keep and v.snapshot.id not in damaged]
     facts = epoch_facts(project, stream, kept)
     return project.store.retention.prune_epochs(stream, before=first_epoch_to_keep(facts))
 

@@ -43,7 +43,7 @@ def require_one_host(
     """Raise if the stream has local folders, and another host has them or runs a replica now."""
     require_home(project, store, stream)
     local, elsewhere = _name_local_folder(project, stream), None
-    if local is not None and not store.is_local:
+    if local is not None:
         elsewhere = _find_replica_elsewhere(store, stream)
     if elsewhere is not None:
         raise TransientError(

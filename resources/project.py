@@ -1,7 +1,7 @@
 """A project that commands, sensors and playbooks act on: its configuration, control store and snapshots."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.configs.deployment import EmbeddedObjectStore
 from holdfast.configs.project import ProjectConfig
+from holdfast.configs.project_files import copy_of
 from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.timings import Timings
 from holdfast.resources.birth import record_birth
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
@@ -17,6 +19,7 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.resolve import connector, connector_to_place
 from holdfast.resources.object_store.s3 import ObjectStore, S3ObjectStore
+from holdfast.resources.private import write_private
 from holdfast.resources.vault.vault import SnapshotVault
 
 if TYPE_CHECKING:
@@ -61,6 +64,11 @@ class Project:
 
     def prices(self, stream: StreamDeclaration) -> "Prices":
         """The price list that the stream declares."""
+        if stream.prices not in self.config.prices:
+            raise PermanentError(
+                f"{stream.name} has no prices: there is no price list {stream.prices} without problems",
+                hint=f"correct or add configs/prices/{stream.prices}.yaml",
+            )
         return self.config.prices[stream.prices].prices()
 
     def embedded_s3(self) -> EmbeddedS3 | None:
@@ -85,12 +93,23 @@ def open_project(root: Path, *, tolerant: bool = False) -> Iterator[Project]:
     """Read the declarations of a project and open its control store.
 
     With `tolerant` a stream whose file has problems has the declaration that it was last started with; if it
-    was never started, it is left out. The problems are in `config.problems`.
+    was never started, it is left out. The problems are in `config.problems`. Files that all streams share are
+    copied, for the time when they have problems.
     """
     config = ProjectConfig.load(root, tolerant=tolerant)
+    _keep_good_copies(config)
     with ControlStore.open(config.control_url) as store:
         record_birth(config.home, SYSTEM_CLOCK.now())
         if config.broken:
             last = {row.name: row.declaration for row in store.streams.all()}
             config = config.with_last_declarations(last)
         yield Project(config, store)
+
+
+def _keep_good_copies(config: ProjectConfig) -> None:
+    """Copy what differs from the last good copy; a project that cannot be written to has none."""
+    for document in config.good_files:
+        copy = copy_of(config.root, document.file)
+        with suppress(OSError):
+            if not copy.is_file() or copy.read_text(encoding="utf-8") != document.text:
+                write_private(copy, document.text)

@@ -111,6 +111,7 @@ def _skipped(project: Project, stream: str) -> tuple[Skipped, ...]:
             last_entered=gap.last_entered,
         )
         for gap in project.store.gaps.of(stream)
+        if not gap.is_of_state
     )
 
 

@@ -10,13 +10,12 @@ from pydantic import Field
 from holdfast.assets.doctor import judge
 from holdfast.assets.keys import output_key, snapshots_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
-from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.doctor.findings import RepairKind
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
 from holdfast.observation.orphans import ORPHAN_HOURS, drop_orphans
-from holdfast.observation.tables import has_unentered
+from holdfast.observation.tables import has_unentered, own_tables
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
     StreamConfig,
@@ -139,21 +138,18 @@ def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, in
 
 
 def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
-    """Drop the files that were staged for the tables of the stream and never committed."""
-    config, dead_letters = project.config, project.config.dead_letters_path(stream)
-    is_table = isinstance(config.stream(stream).sink, DeltaSink)
-    paths = [config.table_path(stream)] if is_table else []
+    """Drop the files that were staged for the own tables of the stream and never committed."""
     since = project.store.now() - ORPHAN_HOURS * 3600
     young_from = project.store.retention.first_epoch_since(stream, since)
     return [
         file
-        for path in (*paths, dead_letters)
-        if path is not None
+        for path in own_tables(project, stream)
         for file in drop_orphans(
             project,
             path,
             young_from=young_from,
-            keep_log=path != dead_letters and has_unentered(project, stream),
+            keep_log=path != project.config.dead_letters_path(stream)
+            and has_unentered(project, stream),
             dry_run=dry_run,
         )
     ]

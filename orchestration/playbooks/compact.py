@@ -24,6 +24,7 @@ from holdfast.ft_policies.playbooks.compact import (
     next_step,
 )
 from holdfast.ft_policies.table_epochs import EpochRange
+from holdfast.observation.tables import own_tables
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.project import Project
@@ -63,15 +64,16 @@ class Compact(StreamPlaybook[CompactFacts, CompactStep]):
     name: ClassVar = "compact"
 
     def observe(self) -> CompactFacts:
-        """Read the files of the tables; none while a restore is about to roll them back."""
+        """Read the files of the stream's own tables; none while a restore is about to roll them back."""
         restore = self.project.store.restores.newest(self.stream)
         if restore is not None and not restore.finished:
             return CompactFacts(tables=())
+        own = own_tables(self.project, self.stream)
         return CompactFacts(
             tables=tuple(
                 self._examine(kind, compaction, table)
                 for kind, compaction in self._tables().items()
-                if (table := compaction.find()) is not None
+                if compaction.path in own and (table := compaction.find()) is not None
             )
         )
 

@@ -84,7 +84,7 @@ def _request_runs(
         with projects.open() as project:
             due = requests(project)
             for problem in project.config.problems:
-                log.warning("a stream keeps its last declaration: %s", problem)
+                log.warning("the last version without this problem counts: %s", problem)
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")
     return dg.SensorResult(run_requests=due, skip_reason=None if due else otherwise)

@@ -33,6 +33,7 @@ from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
+from holdfast.configs.places import find_network_file_system
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.tiers import Switches
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
@@ -212,6 +213,12 @@ def _parse_url(url: str) -> sa.URL:
 
 def _sqlite_engine(address: sa.URL) -> sa.Engine:
     file = Path(cast("str", address.database))
+    network = find_network_file_system(file)
+    if network is not None:
+        raise PermanentError(
+            f"the control store {file} is on a network file system ({network}): SQLite works on one host only",
+            hint="name a local file in control_store.url or a local folder in home, or use PostgreSQL",
+        )
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

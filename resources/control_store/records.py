@@ -14,6 +14,7 @@ from holdfast.resources.control_store.sample_names import SampleName
 
 JsonObject: TypeAlias = dict[str, Any]
 RowsByFile: TypeAlias = dict[str, int]
+LOST_STATE = "<state>"
 
 
 class DesiredState(StrEnum):
@@ -240,7 +241,8 @@ class Gap:
     """Input that is skipped: by epoch the names of `files`, with the rows that each had.
 
     `last_entered` is the last epoch of the ledger at that time: output from `first_epoch` up to there contains the
-    input. Of input that was skipped as its epoch was decided, no output does.
+    input. Of input that was skipped as its epoch was decided, no output does. A gap of state has the rows of all epochs
+    under the name `LOST_STATE`.
     """
 
     stream: str
@@ -255,6 +257,11 @@ class Gap:
     def rows(self) -> int:
         """The number of lost rows."""
         return sum(sum(names.values()) for names in self.files.values())
+
+    @property
+    def is_of_state(self) -> bool:
+        """Whether later output is computed without the state of these epochs, whose own output is there."""
+        return any(LOST_STATE in names for names in self.files.values())
 
     def excuses(self, epoch: int) -> bool:
         """Whether the output of an epoch contains input that can no longer be read."""

@@ -1,4 +1,4 @@
-"""The object store: six verbs over S3, with errors of the vendor translated into transient and permanent ones.
+"""The object store: seven verbs over S3, with errors of the vendor translated into transient and permanent ones.
 
 One put is one PUT request and never a multipart upload, so that an object is either there in full
 or not at all, and so that requests can be counted and priced.
@@ -40,6 +40,7 @@ _READ_ATTEMPTS = 3
 _PART_BYTES = 1 << 20
 _PARALLEL = 16
 _REFUSED = (409, 412)
+_UNKNOWN_CONDITION = 501
 _T = TypeVar("_T")
 _LOST = (BotoConnectionError, HTTPClientError, ResponseStreamingError, IncompleteReadError)
 _BUSY = {
@@ -139,6 +140,10 @@ class ObjectStore(Protocol):
         """Store an object with one request, in place of any that was there."""
         ...
 
+    def create(self, key: str, body: bytes) -> None:
+        """Store an object unless there is one; a store without conditional writes replaces that one."""
+        ...
+
     def get(self, key: str) -> bytes:
         """Read a whole object."""
         ...
@@ -187,6 +192,22 @@ class S3ObjectStore:
             client.put_object(Bucket=where.bucket, Key=where.prefix + key, Body=body)
 
         self._perform(f"put {key}", send)
+
+    def create(self, key: str, body: bytes) -> None:
+        """Store an object unless there is one; a store without conditional writes replaces that one."""
+
+        def send(client: "S3Client", where: S3Connection) -> None:
+            place: dict[str, Any] = {"Bucket": where.bucket, "Key": where.prefix + key}
+            try:
+                client.put_object(**place, Body=body, IfNoneMatch="*")
+            except ClientError as error:
+                status = error.response["ResponseMetadata"].get("HTTPStatusCode")
+                if status == _UNKNOWN_CONDITION:
+                    client.put_object(**place, Body=body)
+                elif status not in _REFUSED:
+                    raise
+
+        self._perform(f"create {key}", send)
 
     def get(self, key: str) -> bytes:
         """Read a whole object."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from holdfast.ft_policies.errors import PermanentError
 
 FORMAT = 1
+MOST_BYTES = 32 << 20
+"""As it is stored, and as text: enough for 200,000 files."""
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME = re.compile(rf"(\d{{12}})-(\d+)(?:\.(\d+))?-({SAFE_NAME.pattern})")
 
@@ -166,7 +168,13 @@ class Manifest(NamedSnapshot):
             "packs": [[pack, self.packs[pack]] for pack in order],
             "files": columns,
         }
-        return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+        text = json.dumps(document, separators=(",", ":")).encode()
+        if len(text) > MOST_BYTES:
+            raise PermanentError(
+                f"a snapshot of {self.stream} has {len(self.files)} files: its manifest would be too large to be read",
+                hint="use fewer shuffle partitions (a new stream), or RocksDB's state store",
+            )
+        return gzip.compress(text, mtime=0)
 
 
 def _minor(version: str) -> str:

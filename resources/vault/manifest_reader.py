@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.vault.manifest import (
     FORMAT,
+    MOST_BYTES,
     SAFE_NAME,
     Manifest,
     PackedFile,
@@ -18,8 +19,6 @@ from holdfast.resources.vault.manifest import (
     UnusableSnapshotError,
 )
 
-MOST_STORED_BYTES = 64 << 20
-MOST_BYTES = 256 << 20
 _MOST_PATH_BYTES = 1024
 _MOST_NAME_BYTES = 255
 _DIGEST_BYTES = 32
@@ -31,8 +30,8 @@ def read_limited(parts: Iterable[bytes], *, snapshot_id: str) -> bytes:
     body, size = [], 0
     for part in parts:
         size += len(part)
-        if size > MOST_STORED_BYTES:
-            raise _unreadable(snapshot_id, f"it has more than {MOST_STORED_BYTES} bytes")
+        if size > MOST_BYTES:
+            raise _unreadable(snapshot_id, f"it has more than {MOST_BYTES} bytes")
         body.append(part)
     return b"".join(body)
 
@@ -45,8 +44,9 @@ def decode(body: bytes, *, snapshot_id: str, stream: str) -> Manifest:
         return _manifest(document, snapshot_id, stream)
     except UnusableSnapshotError:
         raise
-    except (ValueError, KeyError, PermanentError, RecursionError, zlib.error) as error:
+    except (ValueError, KeyError, PermanentError, RecursionError, MemoryError, zlib.error) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        reason = reason or "there is not enough memory for it"
         raise _unreadable(snapshot_id, reason) from error
 
 

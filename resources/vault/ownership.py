@@ -48,7 +48,7 @@ class Ownership:
             return
         owner = self._read_owner()
         if owner is None and claim:
-            self.store.put(OWNER_KEY, json.dumps({"project": self.project_id}).encode())
+            self.store.create(OWNER_KEY, json.dumps({"project": self.project_id}).encode())
             owner = self._read_owner()  # another project may have claimed it at the same time
         if owner not in (None, self.project_id):
             raise PermanentError(

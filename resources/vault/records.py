@@ -1,10 +1,11 @@
 """Results of the vault's operations, with figures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.resources.control_store.records import SnapshotRow
-from holdfast.resources.vault.manifest import Manifest, NamedSnapshot
+from holdfast.resources.vault.manifest import Manifest, NamedSnapshot, UnusableSnapshotError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,14 @@ class Refused:
 
     id: str
     reason: str
+
+
+class NoUsableSnapshotError(UnusableSnapshotError):
+    """All snapshots of a stream are damaged; `refused` has the reason of each."""
+
+    def __init__(self, message: str, *, hint: str, refused: Sequence[Refused]) -> None:
+        super().__init__(message, hint=hint)
+        self.refused = tuple(refused)
 
 
 @dataclass(frozen=True, slots=True)

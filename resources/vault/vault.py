@@ -45,6 +45,7 @@ from holdfast.resources.vault.prune import (
     find_garbage,
 )
 from holdfast.resources.vault.records import (
+    NoUsableSnapshotError,
     Pruned,
     Refused,
     Restored,
@@ -236,7 +237,7 @@ class SnapshotVault:
     def restore_newest(self, into: Path, *, durable: bool = True) -> RestoredNewest | None:
         """Restore the newest snapshot that is not damaged; `None` if there is no snapshot.
 
-        `UnusableSnapshotError` if all are damaged. If the store cannot be reached, its error is raised.
+        `NoUsableSnapshotError` if all are damaged. If the store cannot be reached, its error is raised.
         """
         self._ownership.require_prefix(claim=False)
         refused: list[Refused] = []
@@ -249,10 +250,11 @@ class SnapshotVault:
                 continue
             return RestoredNewest(manifest, restored, refused)
         if refused:
-            raise UnusableSnapshotError(
+            raise NoUsableSnapshotError(
                 f"none of the {len(refused)} snapshots of stream {self._stream} can be restored; "
                 f"the newest: {refused[0].reason}",
                 hint="run `holdfast snapshots verify` to see the damage of each",
+                refused=refused,
             )
         return None
 

@@ -29,7 +29,7 @@ from holdfast.streaming.sinks.delta import DeltaSink
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from holdfast.streaming.sinks.sender import Sender
 from holdfast.streaming.spark.checkpoint import is_idle, last_committed, read_input_digest
-from holdfast.streaming.spark.epoch_source import FORMAT, REHEARSAL
+from holdfast.streaming.spark.epoch_source import EMPTY_AFTER, FORMAT, REHEARSAL
 from holdfast.streaming.spec import ReplicaSpec
 
 TRANSIENT_TEXTS = (
@@ -69,10 +69,16 @@ def start_query(
     checkpoint: Path,
     *,
     rehearsal: bool = False,
+    empty_after: int | None = None,
 ) -> StreamingQuery:
-    """Start source → the user's `build` → sink, on a checkpoint that no other query has."""
+    """Start source → the user's `build` → sink, on a checkpoint that no other query has.
+
+    A rehearsal reads the newest epochs; with `empty_after` one epoch without rows is read.
+    """
     build = load(spec.stream.app)
     source = spark.readStream.format(FORMAT).option("folder", str(spec.folder))
+    if empty_after is not None:
+        source = source.option(EMPTY_AFTER, empty_after)
     rows = source.option(REHEARSAL, rehearsal).load()
     output: DataFrame = build(rows, resolve_params(spec.stream.params, os.environ))
     return (

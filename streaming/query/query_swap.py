@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.query.empty_state import make_empty_checkpoint
 from holdfast.streaming.query.query import RunningQuery
 from holdfast.streaming.sinks.sender import Sender
-from holdfast.streaming.spark.checkpoint import give_identity
+from holdfast.streaming.spark.checkpoint import give_identity, read_empty_start
 from holdfast.streaming.spark.session import require_java
 from holdfast.streaming.spec import ReplicaSpec
 from holdfast.streaming.state.follower import LocalSnapshot
@@ -38,7 +39,10 @@ class QuerySwap:
         return None if self.current is None else self.current.epoch
 
     def start(self, checkpoint: Path, parent: Manifest | None) -> None:
-        """Start the current query on a checkpoint of its own."""
+        """Start the current query on a checkpoint of its own; on one that is marked, with empty state after its epoch."""
+        after = read_empty_start(checkpoint)
+        if after is not None:
+            make_empty_checkpoint(self.spark, self.spec, checkpoint, after_epoch=after)
         self.current = self._start(checkpoint, parent)
 
     def adopt_replacement(self) -> bool:

@@ -48,6 +48,10 @@ class BlockableStore:
         """Store an object with one request, in place of any that was there."""
         self._open_store().put(key, body)
 
+    def create(self, key: str, body: bytes) -> None:
+        """Store an object unless there is one."""
+        self._open_store().create(key, body)
+
     def get(self, key: str) -> bytes:
         """Read a whole object."""
         return self._open_store().get(key)

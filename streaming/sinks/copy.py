@@ -20,6 +20,7 @@ from holdfast.streaming.sinks.delta_table import (
     commit_nothing,
     find_table,
     make_dead_letters,
+    require_empty,
     translate_errors,
 )
 from holdfast.streaming.sinks.lineage import COPIED_THROUGH, STREAM
@@ -44,10 +45,11 @@ class TableCopy:
     connect: Callable[[], S3Connection]
 
     def is_done(self) -> bool:
-        """Whether the copy is complete; raises if another table is at its path."""
+        """Whether the copy is complete; raises if another table or other files are at its path."""
         with translate_errors(self.target):
             table = find_table(self.target, delta_options(self.target, self.connect))
             if table is None:
+                require_empty(self.target, self.connect)
                 return False
             copied_through = table.transaction_version(self.writer)
             if copied_through == self.epoch:

@@ -23,6 +23,7 @@ from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.identity import dead_letters_of
 from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.sinks.delta_table import (
@@ -32,6 +33,7 @@ from holdfast.streaming.sinks.delta_table import (
     translate_errors,
 )
 from holdfast.streaming.sinks.lineage import dead_letter_writer
+from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sources.factory import arrow_columns, open_source
 from holdfast.streaming.sources.files import FilesSource, none_assigned, records_aside
 from holdfast.streaming.sources.validation import RejectedRecord
@@ -129,7 +131,10 @@ class DeadLetterTable:
         if self._table is None:
             path = self.spec.dead_letters
             keep = self.spec.table_versions_seconds
-            self._table = make_dead_letters(path, self.spec.connect, keep_seconds=keep)
+            table = make_dead_letters(path, self.spec.connect, keep_seconds=keep)
+            name = dead_letters_of(self.spec.stream.name)
+            StreamOutput(self.store, name, path).adopt(table)
+            self._table = table
         return self._table
 
     @property

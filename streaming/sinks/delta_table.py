@@ -94,12 +94,7 @@ def make_table(
     if found is not None:
         return found
     with translate_errors(path):
-        foreign = _find_foreign_entry(path, connect)
-        if foreign is not None and find_table(path, options) is None:
-            raise PermanentError(
-                f"no table is created in {path}: it is not empty, it has {foreign}",
-                hint="declare a path of its own for the table, or move the other files away",
-            )
+        require_empty(path, connect)
         try:
             return DeltaTable.create(
                 path,
@@ -155,6 +150,16 @@ def adopt_window(table: DeltaTable, keep_seconds: float) -> bool:
         log.info("how long versions of %s are kept was not changed yet: %s", table.table_uri, error)
         return False
     return True
+
+
+def require_empty(path: str, connect: Callable[[], S3Connection]) -> None:
+    """Raise if a table would be created among other files; another replica may have created it meanwhile."""
+    foreign = _find_foreign_entry(path, connect)
+    if foreign is not None and find_table(path, delta_options(path, connect)) is None:
+        raise PermanentError(
+            f"no table is created in {path}: it is not empty, it has {foreign}",
+            hint="declare a path of its own for the table, or move the other files away",
+        )
 
 
 def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str | None:

@@ -55,7 +55,20 @@ class StreamOutput:
             log.warning(
                 "the table of %s is now at %s, not %s", self.stream, self.path, recorded.path
             )
-            self.store.outputs.move(self.stream, path=self.path)
+            self.store.outputs.move(self.stream, path=self.path, table_id=found)
+
+    def adopt(self, table: DeltaTable) -> None:
+        """Record a table of dead letters, also if there was another one before."""
+        found = self._identify(table)
+        recorded = self._record(found)
+        if (recorded.table_id, recorded.path) != (found, self.path):
+            self.store.outputs.move(self.stream, path=self.path, table_id=found)
+
+    def is_own(self, table: DeltaTable) -> bool:
+        """Whether it is the recorded table at the recorded path; before the stream has opened one, none is."""
+        recorded = self.store.outputs.get(self.stream)
+        identity = (self._identify(table), self.path)
+        return recorded is not None and (recorded.table_id, recorded.path) == identity
 
     def _identify(self, table: DeltaTable) -> str:
         """The name that the control store chose for the table; Delta's own id of a table that was there before."""

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from holdfast.resources.vault.integrity import CODEC, LZ4
 
+EMPTY_START = ".starts_after"  # a hidden file is not part of a checkpoint
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHECKPOINT_CONF = {
@@ -74,6 +75,41 @@ def give_identity(checkpoint: Path) -> None:
         beside.write_text(json.dumps({"id": str(uuid4())}, separators=(",", ":")))
         (checkpoint / ".metadata.crc").unlink(missing_ok=True)
         beside.rename(metadata)
+
+
+def mark_empty_start(checkpoint: Path, after_epoch: int) -> None:
+    """Request that the query on this checkpoint starts with empty state after an epoch."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / EMPTY_START).write_text(str(after_epoch))
+
+
+def read_empty_start(checkpoint: Path) -> int | None:
+    """After which epoch a query on this checkpoint starts with empty state; `None` if it has state or starts at epoch 0."""
+    try:
+        return int((checkpoint / EMPTY_START).read_text())
+    except FileNotFoundError:
+        return None
+
+
+def renumber(checkpoint: Path, epoch: int) -> None:
+    """Let the only batch of a checkpoint, which had no rows, be that of an epoch.
+
+    Spark begins a start at the offset before the last one, which is written, too. The first change of a store is its
+    whole state.
+    """
+    for checksum in [*checkpoint.rglob(".*.crc")]:
+        checksum.unlink()
+    if epoch == 0:
+        return
+    offsets = checkpoint / "offsets"
+    *head, last = (offsets / "0").read_text().splitlines()
+    before = json.dumps({**json.loads(last), "epoch": epoch - 1, "input": None})
+    (offsets / "0").rename(offsets / str(epoch))
+    (offsets / str(epoch - 1)).write_text("\n".join([*head, before]))
+    (checkpoint / "commits" / "0").rename(checkpoint / "commits" / str(epoch))
+    for first in [*(checkpoint / "state").rglob("1.delta"), *(checkpoint / "state").rglob("1.zip")]:
+        whole = "snapshot" if first.suffix == ".delta" else "zip"
+        first.rename(first.with_name(f"{epoch + 1}.{whole}"))
 
 
 def _newest(folder: Path) -> int | None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 FORMAT = "holdfast_epochs"
 REHEARSAL = "rehearsal"
+EMPTY_AFTER = "empty_after"
 REHEARSED_EPOCHS = 3
 BEFORE_ALL = -1
 SAMPLE_SECONDS = 5.0
@@ -65,6 +66,8 @@ class EpochSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "EpochReader":  # noqa: N802
         """The reader that Spark asks for epochs."""
+        if EMPTY_AFTER in self.options:
+            return EmptyReader(self._spec, schema, after_epoch=int(self.options[EMPTY_AFTER]))
         rehearsal = self.options.get(REHEARSAL) == "true"
         return (RehearsalReader if rehearsal else EpochReader)(self._spec, schema)
 
@@ -328,3 +331,29 @@ class RehearsalReader(EpochReader):
     def _last_decided(self) -> int:
         last = self._store.epochs.last(self._spec.stream.name)
         return BEFORE_ALL if last is None else last.epoch
+
+
+class EmptyReader(EpochReader):
+    """One epoch without rows, with the offset of an epoch that was decided: a query on it has empty state after that."""
+
+    def __init__(self, spec: ReplicaSpec, schema: StructType, *, after_epoch: int) -> None:
+        super().__init__(spec, schema)
+        self._after_epoch = after_epoch
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """The offset before the epoch."""
+        return {"epoch": self._after_epoch - 1}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The offset of the epoch."""
+        epoch = self._store.epochs.get(self._spec.stream.name, self._after_epoch)
+        if epoch is None:
+            raise PermanentError(
+                f"{self._spec.stream.name} cannot continue after epoch {self._after_epoch}: it is not in the epoch log",
+                hint="check control_store.url: the gap belongs to another control store",
+            )
+        return {"epoch": epoch.epoch, "input": digest_input(epoch)}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """No input."""
+        return []

@@ -12,21 +12,23 @@ import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Slot, SnapshotRow, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.retry import retry_transient
 from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
-from holdfast.resources.vault.records import Restored
+from holdfast.resources.vault.records import NoUsableSnapshotError, Restored
 from holdfast.resources.vault.restore import LinkSource
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.background import RetryingThread, StoppedError
 from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.spark.checkpoint import mark_empty_start
 from holdfast.streaming.spec import ReplicaSpec
+from holdfast.streaming.state.lost_state import close_question, require_start
 from holdfast.streaming.state.shipper import IntervalOverrides
 
 LOOK_SECONDS = 0.5
@@ -37,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredState:
-    """What a query starts from; without a manifest it starts at epoch 0."""
+    """What a query starts from; without a manifest it starts at epoch 0, unless the checkpoint is marked."""
 
     checkpoint: Path
     manifest: Manifest | None
@@ -64,7 +66,8 @@ def restore(
 ) -> RestoredState:
     """Restore into a new folder; damaged snapshots are skipped and reported.
 
-    `PermanentError` if the object store has no snapshot at all, but the catalogue does.
+    Without a snapshot the stream starts at epoch 0, or with empty state after the gap that the operator has accepted;
+    `PermanentError` if that is a question to the operator.
     """
     began = SYSTEM_CLOCK.monotonic()
     checkpoint = spec.new_checkpoint()
@@ -74,45 +77,50 @@ def restore(
             what="restoring the newest snapshot",
             give_up=give_up,
         )
-    except UnusableSnapshotError as error:
-        report_damaged(
-            spec, store, "all snapshots", f"everything is replayed from epoch 0: {error}"
-        )
+    except NoUsableSnapshotError as error:
+        retry_transient(partial(_mark_damaged, spec, store, error), what="marking the snapshots")
+        report_damaged(spec, store, "all snapshots", str(error))
         restored = None
     seconds = SYSTEM_CLOCK.monotonic() - began
     if restored is None:
-        retry_transient(
-            lambda: _require_none_lost(spec, store, vault),
-            what="comparing the catalogue with the object store",
-            give_up=give_up,
-        )
-        log.info("starting at epoch 0: no snapshot to restore")
+        _prepare_start(spec, store, vault, checkpoint, give_up)
         return RestoredState(checkpoint=checkpoint, manifest=None, seconds=seconds)
     for refused in restored.refused:
         report_damaged(spec, store, refused.id, refused.reason)
+    _answer(spec, store, f"the snapshot {restored.manifest.id} was restored")
     log.info("restored snapshot %s in %.2f s", restored.manifest.id, seconds)
     return RestoredState(checkpoint=checkpoint, manifest=restored.manifest, seconds=seconds)
 
 
-def _require_none_lost(spec: ReplicaSpec, store: ControlStore, vault: SnapshotVault) -> None:
-    """Refuse a start at epoch 0 if all snapshots are gone: a wrong bucket or prefix looks the same."""
-    name = spec.stream.name
-    row, listing = store.snapshots.newest(name), vault.listing()
-    if row is None or listing.snapshots or listing.superseded:
-        return
-    reason = f"the object store has no snapshot of {name}, but the catalogue has {row.id} after epoch {row.epoch}"
-    incident = store.incidents.open(
-        stream=name,
-        key=f"{name}/{row.id}/snapshots_lost",
-        kind="snapshots_lost",
-        detail={"snapshot": row.id, "epoch": row.epoch, "reason": reason},
+def _prepare_start(
+    spec: ReplicaSpec,
+    store: ControlStore,
+    vault: SnapshotVault,
+    checkpoint: Path,
+    give_up: Callable[[], bool],
+) -> None:
+    """Let the checkpoint start without a snapshot, if it may."""
+    after = retry_transient(
+        lambda: require_start(store, spec.stream.name, vault),
+        what="comparing the catalogue with the object store",
+        give_up=give_up,
     )
-    store.incidents.close(incident.id, "start refused: the stream would begin at epoch 0")
-    raise PermanentError(
-        reason,
-        hint="check object_store.bucket and prefix, or put the objects back; if they are lost, run `holdfast doctor "
-        f"{name} --repair mark_snapshots`, then `holdfast start {name}` replays everything from epoch 0",
+    if after is not None:
+        mark_empty_start(checkpoint, after)
+    begin = "at epoch 0" if after is None else f"with empty state after epoch {after}"
+    _answer(spec, store, f"the stream starts {begin}")
+    log.info("starting %s: no snapshot to restore", begin)
+
+
+def _answer(spec: ReplicaSpec, store: ControlStore, answer: str) -> None:
+    retry_transient(
+        lambda: close_question(store, spec.stream.name, answer), what="closing the incident"
     )
+
+
+def _mark_damaged(spec: ReplicaSpec, store: ControlStore, error: NoUsableSnapshotError) -> None:
+    for refused in error.refused:
+        store.snapshots.mark(spec.stream.name, refused.id, SnapshotState.DAMAGED, refused.reason)
 
 
 def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason: str) -> None:
@@ -129,7 +137,7 @@ def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason
             detail={"snapshot": snapshot, "reason": reason},
         )
         store.incidents.close(
-            incident.id, "snapshot skipped: more epochs are replayed, none is lost"
+            incident.id, "snapshot skipped: an older one is restored, and more epochs are replayed"
         )
 
     retry_transient(write, what=f"reporting the damaged snapshot {snapshot}")

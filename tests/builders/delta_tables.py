@@ -8,12 +8,27 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction
 
+from holdfast.resources.control_store.tables.identity import dead_letters_of
+from holdfast.resources.project import Project
+from holdfast.streaming.sinks.output import StreamOutput
+
 SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64())])
 
 
 def a_table(path: str) -> DeltaTable:
     """A table without rows."""
     return DeltaTable.create(path, schema=Schema.from_arrow(SCHEMA))
+
+
+def own_tables(project: Project, stream: str = "clicks") -> None:
+    """Record the tables that are there as the stream's, as a replica does that opens them."""
+    names = {
+        stream: project.config.table_path(stream),
+        dead_letters_of(stream): project.config.dead_letters_path(stream),
+    }
+    for name, path in names.items():
+        if path is not None and DeltaTable.is_deltatable(path):
+            StreamOutput(project.store, name, path).adopt(DeltaTable(path))
 
 
 def a_commit(

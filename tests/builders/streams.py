@@ -65,8 +65,9 @@ def a_secondary(
     state: ReplicaState = ReplicaState.RUNNING,
     epoch: int | None = 0,
     alive: bool = True,
+    host: str = HOST,
 ) -> ReplicaRow:
-    """A secondary on another host, or one whose process on this host is gone.
+    """A secondary that has not told its process, or one whose process is gone or on another host.
 
     It desires what it has unless told otherwise.
     """
@@ -76,11 +77,12 @@ def a_secondary(
         stream=name,
         slot=Slot.SECONDARY,
         desired=observed if desired is None else desired,
-        host="elsewhere" if alive else HOST,
+        host=host,
         folder=str(project.config.home / "replicas" / replica),
     )
     assert registered is not None, "the slot is taken"
-    store.replicas.record_process(replica, pid=os.getpid(), pid_started_at=1.0)
+    if not alive or host != HOST:
+        store.replicas.record_process(replica, pid=os.getpid(), pid_started_at=1.0)
     return a_heartbeat(project, replica, epoch=epoch, observed=observed, state=state)
 
 

@@ -32,6 +32,10 @@ class ObjectStoreContract:
         assert store.get("a") == b"second"
         assert [o.size_bytes for o in store.list("a")] == [6]
 
+    def test_an_object_that_is_not_there_is_created(self, store: ObjectStore) -> None:
+        store.create("owner", b"first")
+        assert store.get("owner") == b"first"
+
     @pytest.mark.parametrize(
         ("start", "length", "expected"),
         [

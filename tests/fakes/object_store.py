@@ -24,6 +24,10 @@ class InMemoryObjectStore:
         self._called(f"put {key}")
         self.objects[key] = (body if isinstance(body, bytes) else body.read(), self.now)
 
+    def create(self, key: str, body: bytes) -> None:
+        self._called(f"create {key}")
+        self.objects.setdefault(key, (body, self.now))
+
     def get(self, key: str) -> bytes:
         return b"".join(self.read(key))
 

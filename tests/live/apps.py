@@ -54,3 +54,16 @@ def counted_otherwise(df: DataFrame, params: dict[str, Any]) -> DataFrame:
     times = df.withWatermark("event_time", "1 second")
     groups = times.groupBy(sf.window("event_time", "2 seconds"), "key")
     return groups.agg(sf.count("*").alias("count"), sf.max("event_time").alias("last"))
+
+
+def matched(df: DataFrame, params: dict[str, Any]) -> DataFrame:
+    """Each row with itself, by a join of two streams: it has four state stores a partition."""
+    left = df.withWatermark("event_time", "1 second").select("offset", "event_time")
+    right = df.withWatermark("event_time", "1 second").select(
+        sf.col("offset").alias("other"), sf.col("event_time").alias("at")
+    )
+    near = sf.col("at").between(
+        sf.col("event_time") - sf.expr("INTERVAL 1 SECOND"),
+        sf.col("event_time") + sf.expr("INTERVAL 1 SECOND"),
+    )
+    return left.join(right, (sf.col("offset") == sf.col("other")) & near).select("offset")

@@ -1,7 +1,11 @@
 """The files around the code: what they promise to people and to CI."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -80,3 +84,68 @@ def test_dagster_loads_one_module() -> None:
     workspace = yaml.safe_load((REPOSITORY / "workspace.yaml").read_text())
     [location] = workspace["load_from"]
     assert location["python_module"]["module_name"] == "holdfast.orchestration.definitions"
+
+
+def an_audit(root: Path, answer: str) -> Path:
+    """The script beside a `pip-audit` that answers as the real one does, and counts its calls."""
+    programs = root / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(sys.executable)
+    (root / "constraints.txt").write_text("a==1\n")
+    os.utime(root / "constraints.txt", (1.0, 1.0))
+    (root / "scripts").mkdir()
+    shutil.copy(REPOSITORY / "scripts" / "audit-packages", root / "scripts")
+    uv = programs / "uv"
+    uv.write_text(f"#!/bin/sh\necho 1 >> calls\n{answer}\n")
+    uv.chmod(0o755)
+    return root / "scripts" / "audit-packages"
+
+
+def packages(**vulnerabilities: object) -> str:
+    compared = {"dependencies": [{"name": "a", "version": "1", **vulnerabilities}]}
+    return f"echo '{json.dumps(compared)}'"
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (packages(vulns=[]), "1 of 1 packages compared, 0 with"),
+        (packages(skip_reason="not found"), "audit skipped"),
+        ("exit 1", "audit skipped"),
+        ("exec sleep 600", "audit skipped"),
+    ],
+)
+def test_lint_audits_the_packages_once_a_day_and_after_a_change(
+    tmp_path: Path, answer: str, says: str
+) -> None:
+    audit = str(an_audit(tmp_path, answer))
+    assert says in run(audit, "--daily", AUDIT_SECONDS="1").stdout
+    again = run(audit, "--daily")
+    assert (again.returncode, again.stdout) == (0, "")
+    os.utime(tmp_path / ".venv" / ".audited", (2.0, 2.0))
+    assert says in run(audit, "--daily", AUDIT_SECONDS="1").stdout
+    os.utime(tmp_path / "constraints.txt")
+    assert says in run(audit, "--daily", AUDIT_SECONDS="1").stdout
+    assert says in run(audit, AUDIT_SECONDS="1").stdout
+    assert (tmp_path / "calls").read_text().count("1") == 4
+
+
+def test_lint_stays_red_while_a_package_is_vulnerable(tmp_path: Path) -> None:
+    audit = str(an_audit(tmp_path, packages(vulns=[{"id": "CVE-1"}]) + "; exit 1"))
+    for _ in range(2):
+        found = run(audit, "--daily")
+        assert (found.returncode, found.stdout.splitlines()[0]) == (1, "a 1: CVE-1")
+
+
+def test_lint_audits_the_packages() -> None:
+    assert "scripts/audit-packages --daily" in run("make", "-n", "lint").stdout
+
+
+def test_the_docs_name_steps_that_exist() -> None:
+    playbooks = REPOSITORY / "ft_policies" / "playbooks"
+    code = "\n".join(file.read_text() for file in playbooks.rglob("*.py"))
+    steps = set(re.findall(r'name: ClassVar = "(\w+)"', code))
+    docs = (REPOSITORY / "docs" / "playbooks.md").read_text()
+    named = set(re.findall(r"`((?:[A-Z][a-z]+)+)`", docs))
+    assert len(named) > 20
+    assert named - steps == set()

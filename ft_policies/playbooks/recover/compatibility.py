@@ -1,6 +1,6 @@
 """Changes of a declaration that no checkpoint survives, detected before anything is touched."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,12 @@ FIXED = {
     "output_mode": "the state was built for this output mode; declare a new stream for another mode",
 }
 PROMISES = ("idempotent",)  # a promise about a sink does not change its content
-IDENTITY = {
-    "source": ("kind", "path", "seed", "keys", "partitions", "start"),
-    "sink": ("kind", "path", "function"),
+FREE = {"sink": PROMISES}
+FREE_AT_START = {
+    "source": ("schema", "dead_letters", "poll", "settle", "kept_for"),
+    "sink": PROMISES,
 }
+"""What may differ when a stopped stream starts: it decides which input waits, never what a decided epoch has read."""
 TRIED = ("app", "code", "params")
 
 
@@ -41,7 +43,10 @@ def objections(
 
     The confs contain what a checkpoint depends on, including defaults.
     """
-    return [*_field_objections(source, target), *_conf_objections(source_conf, target_conf)]
+    return [
+        *_field_objections(source, target, FREE),
+        *_conf_objections(source_conf, target_conf),
+    ]
 
 
 def start_objections(
@@ -53,24 +58,13 @@ def start_objections(
 ) -> list[Objection]:
     """Changes that a stopped stream with a past cannot be started with.
 
-    They are fewer than those of a migration: a stream may have stopped because of its schema or of a record
-    that is now rejected, but its source and its sink stay the same.
+    They are those of a migration, except that a stream may have stopped because of its schema or of a record that
+    is now rejected.
     """
     return [
-        *(
-            Objection(name, _identity(name, source), _identity(name, target), instead)
-            for name, instead in FIXED.items()
-            if _identity(name, source) != _identity(name, target)
-        ),
+        *_field_objections(source, target, FREE_AT_START),
         *_conf_objections(source_conf, target_conf),
     ]
-
-
-def _identity(name: str, declaration: Mapping[str, Any]) -> Any:
-    declared = declaration.get(name)
-    if name not in IDENTITY or not isinstance(declared, Mapping):
-        return declared
-    return {key: declared[key] for key in IDENTITY[name] if declared.get(key) is not None}
 
 
 def needs_trial(source: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
@@ -79,17 +73,19 @@ def needs_trial(source: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
     return conf[0] != conf[1] or any(source.get(name) != target.get(name) for name in TRIED)
 
 
-def _field_objections(source: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[Objection]:
+def _field_objections(
+    source: Mapping[str, Any], target: Mapping[str, Any], free: Mapping[str, Sequence[str]]
+) -> Iterator[Objection]:
     for name, instead in FIXED.items():
-        before, after = source.get(name), target.get(name)
-        if _without_promises(before) != _without_promises(after):
+        before, after = (_fixed(side.get(name), free.get(name, ())) for side in (source, target))
+        if before != after:
             yield Objection(name, before, after, instead)
 
 
-def _without_promises(declared: Any) -> Any:
+def _fixed(declared: Any, free: Sequence[str]) -> Any:
     if not isinstance(declared, Mapping):
         return declared
-    return {key: value for key, value in declared.items() if key not in PROMISES}
+    return {key: value for key, value in declared.items() if key not in free}
 
 
 def _conf_objections(source: Mapping[str, str], target: Mapping[str, str]) -> Iterator[Objection]:

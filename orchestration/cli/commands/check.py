@@ -26,10 +26,11 @@ def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
     Exit code 1 if there is a mistake; a warning is shown and changes nothing.
     """
     from holdfast.configs.project import ProjectConfig, check as problems_of, list_warnings
+    from holdfast.resources.clock import SYSTEM_CLOCK
 
     term = terminal(ctx)
     root = term.root()
-    problems, warnings = problems_of(root), list_warnings(root)
+    problems, warnings = problems_of(root, SYSTEM_CLOCK.monotonic), list_warnings(root)
     streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
         shown = {"problems": problems, "warnings": warnings}

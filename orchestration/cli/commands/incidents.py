@@ -72,11 +72,12 @@ def close_incident(
     from holdfast.resources.control_store.records import IncidentState
     from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
     from holdfast.streaming.sources.assigned import INPUT_REAPPEARED, INPUT_REUSED
+    from holdfast.streaming.state.lost_state import SNAPSHOTS_LOST
 
     incident = _find(project.store.incidents.of(stream, open_only=False), id_prefix)
     if incident.state is IncidentState.CLOSED:
         raise PermanentError(f"incident {incident.id} is already closed: {incident.outcome}")
-    if incident.kind not in {DIGEST_DIFFERS, INPUT_REAPPEARED, INPUT_REUSED}:
+    if incident.kind not in {DIGEST_DIFFERS, INPUT_REAPPEARED, INPUT_REUSED, SNAPSHOTS_LOST}:
         name = incident.stream
         raise PermanentError(
             f"incident {incident.id} ({incident.kind}) cannot be closed by hand: "

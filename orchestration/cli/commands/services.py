@@ -114,7 +114,8 @@ def open_ui(
     from holdfast.orchestration.services.dagster import DagsterServer
 
     term = terminal(ctx)
-    server = DagsterServer(term.load_config())
+    with term.open_project() as project:
+        server = DagsterServer(project.config)
     running = server.find()
     if running is None:
         raise PermanentError("Dagster is not running", hint="run `holdfast up`")

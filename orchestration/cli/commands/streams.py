@@ -34,6 +34,14 @@ def start(
     ctx: typer.Context,
     *,
     streams: Streams,
+    empty_state: Annotated[
+        bool,
+        typer.Option(
+            "--empty-state",
+            help="Continue after the last epoch with empty state if all snapshots are lost and epochs are pruned. "
+            "Later output lacks what the state had; the rows are counted as a gap.",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,10 +49,14 @@ def start(
 
     A running stream is left alone.
     """
+    from holdfast.orchestration.playbooks.lost_state import give_up_state
     from holdfast.orchestration.playbooks.recover import Start
 
     term = terminal(ctx)
     with term.open_project(current=streams) as project:
+        for stream in streams if empty_state else ():
+            rows = give_up_state(project, stream, dry_run=dry_run)
+            term.err.print(f"{stream} continues without the state of {rows:,} rows")
         PlaybookCommand(
             term=term,
             project=project,

@@ -56,6 +56,9 @@ def _remarks(facts: "StreamFacts") -> list[str]:
         state = f"restore to epoch {facts.last_restore.epoch} is unfinished"
         hint = f"run `holdfast restore {escape(facts.stream)}` to finish it"
         remarks.append(f"{name} [yellow]{state}: {hint}[/yellow]")
+    if facts.rows_without_state:
+        lost = fmt.plural(facts.rows_without_state, "row")
+        remarks.append(f"{name} continued with empty state: the state of {lost} was given up")
     if facts.skipped_rows:
         remarks.append(f"{name} {fmt.plural(facts.skipped_rows, 'row')} of input skipped so far")
     if facts.not_rolled_out:

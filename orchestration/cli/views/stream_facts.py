@@ -105,6 +105,7 @@ class StreamFacts:
     lag_rows: int | None
     lag_seconds: float | None
     skipped_rows: int
+    rows_without_state: int
     """Input that was left out, as the guarantee or a repair allowed."""
     rate_rows_per_second: float | None
     state_rows: int | None
@@ -121,7 +122,7 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
     declared = project.config.stream(name)
     coverage = coverage_of(status)
     samples = _recent_samples(project, status)
-    lag = current_lag(project, name, status.primary)
+    lag, gaps = current_lag(project, name, status.primary), project.store.gaps.of(name)
     committed = None if status.committed is None else status.committed.epoch
     decided = None if status.epoch is None else status.epoch.epoch
     return StreamFacts(
@@ -144,7 +145,8 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
         lag_epochs=0 if decided is None else decided - (-1 if committed is None else committed),
         lag_rows=None if lag is None else lag.rows,
         lag_seconds=None if lag is None else lag.seconds,
-        skipped_rows=sum(gap.rows for gap in project.store.gaps.of(name)),
+        skipped_rows=sum(gap.rows for gap in gaps if not gap.is_of_state),
+        rows_without_state=max((gap.rows for gap in gaps if gap.is_of_state), default=0),
         rate_rows_per_second=_rate(project, status),
         state_rows=_as_int(samples.get(SampleName.STATE_ROWS)),
         state_bytes=_as_int(samples.get(SampleName.STATE_BYTES)),

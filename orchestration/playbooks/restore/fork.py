@@ -195,11 +195,6 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         return self._copy(source, target, dead_letter_writer(self.into, 0))
 
     def _copy(self, source: str, target: str, name: str) -> TableCopy:
-        if source == target:
-            raise PermanentError(
-                f"the fork would write to {source}, as the original does",
-                hint="choose another path for its output",
-            )
         config = self.project.config
         return TableCopy(
             source=source,
@@ -220,6 +215,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
             raise PermanentError(
                 f"there is a stream {self.into} already", hint="fork under another name"
             )
+        declaration.require_fit()
         self._table.require_copyable(point.later_entries(self.project))
         require_source(self.project, self.stream, point.first_computed, point.epoch)
         self.observe()

@@ -16,8 +16,14 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.records import Epoch, EpochProposal, Gap, RowsByFile
-from holdfast.resources.control_store.schema import epochs, gaps, ledger
+from holdfast.resources.control_store.records import (
+    LOST_STATE,
+    Epoch,
+    EpochProposal,
+    Gap,
+    RowsByFile,
+)
+from holdfast.resources.control_store.schema import epoch_floors, epochs, gaps, ledger
 from holdfast.resources.control_store.tables.epoch_files import assign_files, files_of
 from holdfast.resources.control_store.tables.retention import first_kept_epoch
 from holdfast.resources.control_store.tables.streams import is_stopped_locked
@@ -136,6 +142,13 @@ _CHANGE = (
         rows=sa.bindparam("new_rows", type_=sa.BigInteger),
     )
 )
+_PRUNED_ROWS = sa.select(epoch_floors.c.rows).where(
+    epoch_floors.c.stream == sa.bindparam("of_stream")
+)
+_ROWS_THROUGH = sa.select(
+    sa.func.coalesce(sa.func.sum(epochs.c.rows), 0)
+    + sa.func.coalesce(_PRUNED_ROWS.scalar_subquery(), 0)
+).where(epochs.c.stream == sa.bindparam("of_stream"), epochs.c.epoch <= sa.bindparam("last"))
 _CLOSE = sa.delete(gaps).where(_GAPS_OF_STREAM, gaps.c.gap == sa.bindparam("number"))
 _SHORTEN = (
     sa.update(gaps)
@@ -198,6 +211,29 @@ class Gaps:
             _insert(connection, gap)
         return gap.rows
 
+    def give_up_state(self, stream: str, *, dry_run: bool = False) -> Gap:
+        """Let a stopped stream whose snapshots are lost continue after its last entered epoch, with empty state.
+
+        Once it has gone on, a repeated call begins after the newest epoch again: its state is lost again.
+        """
+        with self._database.write() as connection:
+            self._require_stopped(connection, stream)
+            last = _last_entered(connection, stream)
+            before = [g for g in _gaps(connection, stream) if g.is_of_state]
+            if before and before[-1].last_entered == last:
+                return before[-1]
+            gap = Gap(
+                stream=stream,
+                gap=_next_gap(connection, stream),
+                first_epoch=0,
+                last_entered=last,
+                files={last: {LOST_STATE: _rows_entered(connection, stream)}},
+                run="",
+            )
+            if not dry_run:
+                _insert(connection, gap)
+        return gap
+
     def close(self, stream: str, *, run: str) -> None:
         """Undo the gaps that a run opened; `PermanentError` if later output was made without that input."""
         with self._database.write() as connection:
@@ -235,6 +271,12 @@ def _gaps(connection: sa.Connection, stream: str) -> list[Gap]:
 
 def _last_entered(connection: sa.Connection, stream: str) -> int:
     return int(connection.execute(_LAST_ENTERED, {"of_stream": stream}).scalar_one())
+
+
+def _rows_entered(connection: sa.Connection, stream: str) -> int:
+    """How many rows the epochs up to the last entered one have, the pruned ones among them."""
+    values = {"of_stream": stream, "last": _last_entered(connection, stream)}
+    return int(connection.execute(_ROWS_THROUGH, values).scalar_one())
 
 
 def _next_gap(connection: sa.Connection, stream: str) -> int:

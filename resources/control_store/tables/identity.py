@@ -18,7 +18,7 @@ _OUTPUT = sa.select(outputs).where(outputs.c.stream == sa.bindparam("of_stream")
 _MOVE = (
     sa.update(outputs)
     .where(outputs.c.stream == sa.bindparam("of_stream"))
-    .values(path=sa.bindparam("new_path"))
+    .values(path=sa.bindparam("new_path"), table_id=sa.bindparam("new_id"))
 )
 
 
@@ -46,8 +46,13 @@ class Identity:
         return row.id
 
 
+def dead_letters_of(stream: str) -> str:
+    """The name under which the table of a stream's dead letters is recorded; no stream has such a name."""
+    return f"{stream}/dead_letters"
+
+
 class Outputs:
-    """Which table has the output of each stream."""
+    """Which table has the output of each stream, and which its dead letters."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,6 +71,7 @@ class Outputs:
         assert row is not None  # noqa: S101 - nothing deletes it
         return row
 
-    def move(self, stream: str, *, path: str) -> None:
-        """Record that the table of a stream is at another path."""
-        self._database.execute(_MOVE, {"of_stream": stream, "new_path": path})
+    def move(self, stream: str, *, path: str, table_id: str) -> None:
+        """Record that a stream has its table at another path, or another one for its dead letters."""
+        values = {"of_stream": stream, "new_path": path, "new_id": table_id}
+        self._database.execute(_MOVE, values)

@@ -20,7 +20,7 @@ def test_the_first_table_of_a_stream_stands_and_may_move(store: ControlStore) ->
     first = store.outputs.record("words", table_id="one", path="/a")
     assert store.outputs.record("words", table_id="two", path="/b") == first
     assert (first.table_id, first.path) == ("one", "/a")
-    store.outputs.move("words", path="/b")
+    store.outputs.move("words", path="/b", table_id="one")
     moved = store.outputs.get("words")
     assert moved is not None
     assert (moved.table_id, moved.path) == ("one", "/b")

@@ -76,6 +76,9 @@ def test_a_store_with_conditional_writes_is_accepted() -> None:
         store.ensure_bucket()
         store.require_conditional_writes("words.probe")
         assert store.list("") == []
+        for body in (b"first", b"second"):
+            store.create("owner", body)
+        assert store.get("owner") == b"first"
     finally:
         server.stop()
 

@@ -75,8 +75,10 @@ def test_a_table_of_another_stream_is_not_a_place_for_output(tmp_path: Path) -> 
         a=stream_yaml(name="a", sink=delta("data")),
         b=stream_yaml(name="b", sink=delta("data/tables/b")),
     )
-    [(field, message)] = faults(root)
-    assert (field, message[:26]) == ("sink.path", "lies in the table of a (co")
+    [(_, at_a), (field, at_b)] = faults(root)
+    assert field == "sink.path"
+    assert "contains the table of b (configs/streams/b.yaml)" in at_a
+    assert "lies in the table of a (configs/streams/a.yaml)" in at_b
 
 
 def test_a_stream_is_not_called_like_the_dead_letters_of_another(tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_a_stream_is_not_called_like_the_dead_letters_of_another(tmp_path: Path)
         a=stream_yaml(name="x", source=files("in", dead_letters={})),
         b=stream_yaml(name="x_dead_letters"),
     )
-    [(field, message)] = faults(root)
+    [_, (field, message)] = faults(root)
     assert field == "name"
     assert "is already used by the dead letters of x" in message
 
@@ -94,8 +96,10 @@ def test_a_stream_is_not_called_like_the_dead_letters_of_another(tmp_path: Path)
 @pytest.mark.parametrize("path", ["s3://streams/prod/clicks", "s3://streams/prod", "s3://streams"])
 def test_a_table_does_not_lie_among_snapshots(tmp_path: Path, path: str) -> None:
     root = a_project(tmp_path, clicks=stream_yaml(sink=delta(path)), holdfast=S3)
-    [(_, message)] = faults(root)
+    [(field, message), (other_field, other)] = faults(root)
+    assert (field, other_field) == ("object_store.prefix", "sink.path")
     assert "the table of clicks" in message
+    assert "the snapshots of clicks" in other
 
 
 def test_a_table_may_lie_beside_snapshots(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_the_deployment_names_the_home_and_the_stores(tmp_path: Path) -> None:
     deployment = """
 home: ../elsewhere
 control_store: {url: "postgresql://me@db/holdfast"}
-object_store: {kind: s3, bucket: snapshots, secret_access_key_env: SECRET}
+object_store: {kind: s3, bucket: snapshots, access_key_id_env: KEY, secret_access_key_env: SECRET}
 """
     root = a_project(tmp_path / "project", clicks=stream_yaml(), holdfast=deployment)
     project = ProjectConfig.load(root)
@@ -106,6 +106,16 @@ def test_two_streams_cannot_share_a_name_or_a_table(tmp_path: Path) -> None:
     sink = {"kind": "delta", "path": "out"}
     root = a_project(tmp_path, a=stream_yaml(sink=sink), b=stream_yaml(sink=sink))
     assert [(p.file, p.field, p.message) for p in check(root)] == [
+        (
+            "configs/streams/a.yaml",
+            "name",
+            "is already used in configs/streams/b.yaml: choose another",
+        ),
+        (
+            "configs/streams/a.yaml",
+            "sink.path",
+            "is already used by the table of clicks (configs/streams/b.yaml): choose another path",
+        ),
         (
             "configs/streams/b.yaml",
             "name",

@@ -14,10 +14,34 @@ KEY = "spark.hadoop.fs.s3a.secret.key"
 
 
 @pytest.mark.parametrize(
-    "key", [KEY, "spark.hadoop.fs.s3a.access.key", "spark.x.PASSWORD", "spark.my.token"]
+    ("key", "value"),
+    [
+        *(
+            (key, "hush")
+            for key in (
+                KEY,
+                "spark.hadoop.fs.s3a.access.key",
+                "spark.x.PASSWORD",
+                "spark.my.token",
+                "spark.kubernetes.authenticate.driver.oauthToken",
+                "spark.hadoop.fs.azure.account.key.me.dfs.core.windows.net",
+                "spark.hadoop.fs.azure.account.key.profile.dfs.core.windows.net",
+                "spark.hadoop.fs.azure.sas.box.me.blob.core.windows.net",
+                "spark.hadoop.fs.gs.auth.service.account.private.key",
+            )
+        ),
+        # pragma: allowlist nextline secret
+        ("spark.my.url", "postgresql://user:hush@host/database"),
+        # pragma: allowlist nextline secret
+        ("spark.my.url", "jdbc:postgresql://host/database?user=me&password=hush"),
+        # pragma: allowlist nextline secret
+        ("spark.my.jaas", 'PlainLoginModule required username="me" password="hush";'),
+    ],
 )
-def test_a_secret_in_clear_text_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
-    clear = a_project(tmp_path / "a", clicks=stream_yaml(resources={"spark_conf": {key: "hush"}}))
+def test_a_secret_in_clear_text_is_refused_and_not_shown(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    clear = a_project(tmp_path / "a", clicks=stream_yaml(resources={"spark_conf": {key: value}}))
     named = a_project(tmp_path / "b", clicks=stream_yaml(resources={"spark_conf": {key: "${K}"}}))
 
     [problem] = check(clear)
@@ -25,6 +49,33 @@ def test_a_secret_in_clear_text_is_refused_and_not_shown(tmp_path: Path, key: st
     assert "${VARIABLE}" in problem.message
     assert "hush" not in str(problem)
     assert check(named) == []
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"spark.driver.extraJavaOptions": "-Xss4m -Djavax.net.ssl.trustStorePassword=hush"},
+        {"spark.driver.defaultJavaOptions": "-Dmy.token=hush"},
+        {"spark.driver.extraJavaOptions": "${HUSH}"},
+    ],
+)
+def test_a_secret_is_no_option_of_java(tmp_path: Path, conf: dict[str, str]) -> None:
+    """They are in `ps`, wherever they come from."""
+    [problem] = check(a_project(tmp_path, clicks=stream_yaml(resources={"spark_conf": conf})))
+    assert "visible to every user of the machine" in problem.message
+    assert "hush" not in str(problem)
+
+
+def test_settings_that_only_tell_about_a_secret_are_allowed(tmp_path: Path) -> None:
+    conf = {
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "org.apache.SimpleAWSCredentialsProvider",
+        "spark.hadoop.fs.azure.account.keyprovider.me.dfs.core.windows.net": "org.apache.Shell",
+        "spark.hadoop.fs.azure.sas.token.provider.type": "org.apache.Tokens",
+        "spark.kafka.clusters.a.sasl.token.mechanism": "SCRAM-SHA-512",
+        "spark.security.credentials.hive.enabled": "false",
+        "spark.driver.extraJavaOptions": "-Dmy.secretFile=/run/secrets/x -Xss4m -XX:+UseG1GC",
+    }
+    assert check(a_project(tmp_path, clicks=stream_yaml(resources={"spark_conf": conf}))) == []
 
 
 def test_a_stream_that_was_started_with_one_can_still_be_read() -> None:
@@ -52,6 +103,11 @@ def test_a_driver_gets_the_values_and_an_unset_variable_is_named() -> None:
         {"auth_token": "hush"},
         # pragma: allowlist nextline secret
         {"url": "postgresql://user:hush@host/database"},
+        {"passwords": ["hush"]},
+        # pragma: allowlist nextline secret
+        {"sinks": [{"rows": 3}, {"password": "hush"}]},
+        # pragma: allowlist nextline secret
+        {"urls": [["http://host/x", "http://user:hush@host/x"]]},
     ],
 )
 def test_a_secret_of_params_in_clear_text_is_refused_and_not_shown(
@@ -68,8 +124,11 @@ def test_params_that_only_sound_alike_are_allowed(tmp_path: Path) -> None:
 
 
 def test_a_function_gets_the_values_of_its_params() -> None:
-    params = {"db": {"password": "${PW}"}, "rows": 3}
+    params = {"db": {"password": "${PW}"}, "rows": 3, "all": ["a", ["${PW}"], {"b": "${PW}"}]}
+    values = resolve_params(params, {"PW": "hush"})
     # pragma: allowlist nextline secret
-    assert resolve_params(params, {"PW": "hush"}) == {"db": {"password": "hush"}, "rows": 3}
+    assert values == {"db": {"password": "hush"}, "rows": 3, "all": ["a", ["hush"], {"b": "hush"}]}
     with pytest.raises(PermanentError, match=r"PW is not set: params\.db\.password"):
         resolve_params(params, {})
+    with pytest.raises(PermanentError, match=r"PW is not set: params\.all\.1\.0"):
+        resolve_params({"all": params["all"]}, {})

@@ -1,6 +1,7 @@
 """Retention deletes what replicas staged and never committed, and nothing else below a table."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,11 +11,12 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.orphans import drop_orphans
 from holdfast.orchestration.jobs.maintenance import prune_orphans
+from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_table
-from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.delta_tables import a_commit, a_table, own_tables, words
 from tests.builders.projects import a_project, stream_yaml
-from tests.builders.streams import CLICKS, commit_epochs
+from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
 from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
 
 STAGED = "data/000000000009-clicks-0123abcd-89abcdef"
@@ -108,6 +110,7 @@ def test_whatever_else_is_below_the_table_stays_however_old_it_is(
             )
         ]
         make_old(table)
+        own_tables(project)
         assert prune_orphans(project, CLICKS, dry_run=False) == []
     assert all(file.exists() for file in others)
     assert DeltaTable(str(neighbour)).to_pyarrow_table().num_rows == 2
@@ -148,6 +151,7 @@ def test_orphans_of_the_dead_letters_go_too(projects: SimulatedProjects) -> None
         write_deltalake(aside, pa.Table.from_pylist([a_letter], schema=DEAD_LETTERS))
         an_old_file(Path(aside) / STAGED / "part-0.parquet")
         make_old(Path(aside))
+        own_tables(project)
         assert prune_orphans(project, CLICKS, dry_run=False) == [f"{STAGED}/part-0.parquet"]
         assert DeltaTable(aside).to_pyarrow_table().num_rows == 1
 
@@ -179,11 +183,36 @@ def test_a_log_is_kept_while_the_ledger_lacks_the_newest_epoch_of_the_table(
         commit_epochs(project, 2)
         log = a_table_with_an_old_log(project, keep_seconds=60.0)
         before = set(log.iterdir())
+        own_tables(project)
         prune_orphans(project, CLICKS, dry_run=False)
         assert set(log.iterdir()) == before
         commit_epochs(project, 3)
         prune_orphans(project, CLICKS, dry_run=False)
         assert not before <= set(log.iterdir())
+
+
+def test_upkeep_touches_no_table_that_the_stream_has_not_opened(
+    projects: SimulatedProjects,
+) -> None:
+    """A stream that was never started may name the table of another program."""
+    with projects.open() as project:
+        a_wanted_stream(project)
+        log = a_table_with_an_old_log(project, keep_seconds=60.0)
+        table = log.parent
+        orphan = an_old_file(table / STAGED / "part-0.parquet")
+        before = set(log.iterdir())
+        assert prune_orphans(project, CLICKS, dry_run=False) == []
+        assert Compact(project, CLICKS, "run").observe().tables == ()
+        assert (set(log.iterdir()), orphan.exists()) == (before, True)
+        own_tables(project)
+        moved = table.with_name("moved")
+        table.rename(moved)  # and another table in its place
+        output_of(project)
+        assert Compact(project, CLICKS, "run").observe().tables == ()
+        shutil.rmtree(table)
+        moved.rename(table)
+        assert prune_orphans(project, CLICKS, dry_run=False) == [f"{STAGED}/part-0.parquet"]
+        assert Compact(project, CLICKS, "run").observe().tables != ()
 
 
 @pytest.mark.parametrize("kept_for", ["1d", "1h"])

@@ -28,7 +28,7 @@ from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.streaming.sinks import compaction
 from holdfast.streaming.sinks.table_files import live_files
-from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.delta_tables import a_commit, a_table, own_tables, words
 from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
 from tests.fakes.projects import SimulatedProject, simulated_projects
 
@@ -44,6 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulat
     with simulated_projects(tmp_path).open() as project:
         a_wanted_stream(project)
         a_table(project.config.table_path(CLICKS))
+        own_tables(project)
         yield project
 
 
@@ -282,6 +283,7 @@ def test_dead_letters_are_merged_as_well(tmp_path: Path, monkeypatch: pytest.Mon
         a_table(path)
         for epoch in (1, 4, 5, 9, 11):
             a_commit(path, epoch, words(1, first=epoch), app=f"letters{epoch}")
+        own_tables(project)
         compact(project, CLICKS)
         table = DeltaTable(path)
         assert sorted(table.to_pandas()["count"]) == [1, 4, 5, 9, 11]

@@ -77,23 +77,34 @@ def files(path: str, **more: object) -> dict[str, object]:
     return {"kind": "files", "path": path, "format": "jsonl", "schema": "id bigint"} | more
 
 
+def rate(rows_per_second: float = 500, **more: object) -> dict[str, object]:
+    profile = {"kind": "constant", "rows_per_second": rows_per_second}
+    return {"kind": "rate", "seed": 1, "keys": 10, "profile": profile} | more
+
+
 @pytest.mark.parametrize(
-    ("change", "field"),
+    ("source", "change", "field"),
     [
-        ({"source": files("other")}, "source"),
-        ({"sink": {"kind": "delta", "path": "elsewhere"}}, "sink"),
-        ({"output_mode": "update"}, "output_mode"),
+        (files("in"), {"source": files("other")}, "source"),
+        (files("in"), {"source": files("in", pattern="a*.jsonl")}, "source"),
+        (files("in"), {"source": files("in", pattern="*.jsonl", format="csv")}, "source"),
+        (files("in"), {"source": files("in", csv_header=False)}, "source"),
+        (files("in"), {"sink": {"kind": "delta", "path": "elsewhere"}}, "sink"),
+        (files("in"), {"sink": {"kind": "delta", "partition_by": ["id"]}}, "sink"),
+        (files("in"), {"output_mode": "update"}, "output_mode"),
+        (rate(), {"source": rate(100)}, "source"),
+        (rate(), {"source": rate(limit_rows=1000)}, "source"),
     ],
 )
-def test_a_stream_with_a_past_is_not_started_with_another_source_or_sink(
-    tmp_path: Path, change: dict[str, object], field: str
+def test_a_stream_with_a_past_is_not_started_with_what_a_migration_refuses(
+    tmp_path: Path, source: dict[str, object], change: dict[str, object], field: str
 ) -> None:
-    projects = simulated_projects(tmp_path, source=files("in"))
+    projects = simulated_projects(tmp_path, source=source)
     with projects.open() as project:
         a_wanted_stream(project)
         commit_epochs(project, 2)
         before = project.store.streams.get(CLICKS)
-    declared = {"source": files("in"), **change}
+    declared = {"source": source, **change}
     file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(stream_yaml(name=CLICKS, **declared), encoding="utf-8")
     with projects.open() as project:
@@ -109,7 +120,14 @@ def test_a_stream_with_a_past_is_started_with_what_mends_it(tmp_path: Path) -> N
     with projects.open() as project:
         a_wanted_stream(project)
         commit_epochs(project, 2)
-    mended = files("./in", schema="id bigint, word string", dead_letters={}, poll="3s")
+    mended = files(
+        "./in",
+        schema="id bigint, word string",
+        dead_letters={},
+        poll="3s",
+        settle="5s",
+        kept_for="7d",
+    )
     sink = {"kind": "delta", "path": f".holdfast/tables/{CLICKS}"}
     file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(stream_yaml(name=CLICKS, source=mended, sink=sink), encoding="utf-8")

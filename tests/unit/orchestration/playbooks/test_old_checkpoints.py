@@ -44,7 +44,7 @@ def test_what_is_still_somebodys_stays(project: SimulatedProject) -> None:
     lingers, elsewhere, lives = (left_by(project, one) for one in ("p1", "s1", "p2"))
     a_primary(project, "p1")  # its process is there still
     project.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another", by=EndedBy.REPLICA)
-    a_secondary(project, "s1")  # on another host
+    a_secondary(project, "s1", host="elsewhere")
     project.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
     a_primary(project, "p2", alive=False)  # nobody has noticed yet
     assert remove_old_checkpoints(project.store, CLICKS) is None

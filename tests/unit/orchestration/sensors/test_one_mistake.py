@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
+from holdfast.configs.loading import InvalidConfig
 from holdfast.configs.project import ProjectConfig
 from holdfast.resources.project import open_project
-from tests.builders.projects import stream_yaml
+from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recovery_sensor import tick
 from tests.builders.streams import a_dead_primary, a_wanted_stream
 from tests.cli import holdfast_json, run_holdfast
 from tests.fakes.projects import SimulatedProjects, simulated_projects
+
+REPOSITORY = Path(__file__).parents[4]
 
 
 def recovered(projects: SimulatedProjects) -> list[str]:
@@ -77,3 +81,76 @@ def test_an_error_in_the_records_of_a_stream_does_not_end_the_tick(tmp_path: Pat
         connection.exec_driver_sql("UPDATE streams SET tier = 'nonsense' WHERE name = 'alpha'")
     engine.dispose()
     assert recovered(projects) == ["beta"]
+
+
+PRICES = (REPOSITORY / "configs" / "price_lists" / "on_demand.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("mistake", ["home: [", "hom: x\n", "home: configs\n", "home: data\n"])
+def test_a_mistake_in_the_deployment_stops_no_recovery(tmp_path: Path, mistake: str) -> None:
+    stream = stream_yaml(name="alpha", sink={"kind": "delta", "path": "data/out"})
+    root = a_project(tmp_path, alpha=stream, holdfast="home: state\n")
+    projects = SimulatedProjects(root)
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+    (root / "configs" / "holdfast.yaml").write_text(mistake, encoding="utf-8")
+    assert recovered(projects) == ["alpha"]
+    with projects.open() as project:
+        assert project.config.home == root / "state"
+    assert run_holdfast(tmp_path, "recover", "alpha", "--dry-run").exit_code == 0
+    assert run_holdfast(tmp_path, "check").exit_code == 1
+    assert run_holdfast(tmp_path, "start", "alpha", "--dry-run").exit_code == 1
+    with projects.open() as project:  # once more: the copy was not replaced by the mistake
+        assert project.config.home == root / "state"
+        assert any(problem.file == "configs/holdfast.yaml" for problem in project.config.problems)
+
+
+@pytest.mark.parametrize("text", ["currency: x\n", None])
+def test_a_mistake_in_a_price_list_stops_no_recovery(tmp_path: Path, text: str | None) -> None:
+    root = a_project(tmp_path, alpha=stream_yaml(name="alpha", prices="ours"))
+    prices = root / "configs" / "prices" / "ours.yaml"
+    prices.parent.mkdir()
+    prices.write_text(PRICES, encoding="utf-8")
+    projects = SimulatedProjects(root)
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+    prices.unlink() if text is None else prices.write_text(text, encoding="utf-8")
+    assert recovered(projects) == ["alpha"]
+    with projects.open() as project:
+        assert project.prices(project.config.stream("alpha")).currency == "USD"
+
+
+def test_a_mistake_that_was_never_right_is_an_error(tmp_path: Path) -> None:
+    root = a_project(tmp_path, alpha=stream_yaml(name="alpha"), holdfast="hom: x\n")
+    with pytest.raises(InvalidConfig, match="hom"), SimulatedProjects(root).open():
+        pass
+
+
+def test_a_stream_that_claims_the_table_of_another_does_not_get_it(tmp_path: Path) -> None:
+    def sink(path: str) -> dict[str, str]:
+        return {"kind": "delta", "path": path}
+
+    projects = simulated_projects(tmp_path, "alpha", "beta")
+    for name in ("alpha", "beta"):
+        write(projects, name, stream_yaml(name=name, sink=sink(f"out/{name}")))
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+        a_dead_primary(project, "b1", "beta")
+    write(projects, "alpha", stream_yaml(name="alpha", sink=sink("out/beta")))  # the earlier file
+    with projects.open() as project:
+        tables = {name: project.config.table_path(name) for name in ("alpha", "beta")}
+        blamed = [problem.file for problem in project.config.problems]
+    assert tables == {name: str(tmp_path / "out" / name) for name in ("alpha", "beta")}
+    assert blamed == ["configs/streams/alpha.yaml", "configs/streams/beta.yaml"]
+    assert recovered(projects) == ["alpha", "beta"]
+
+
+def test_a_stream_that_claims_the_name_of_another_does_not_get_it(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, "alpha", "beta")
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+        a_dead_primary(project, "b1", "beta")
+    write(projects, "alpha", stream_yaml(name="beta", app="json:dumps"))
+    assert recovered(projects) == ["alpha", "beta"]
+    with projects.open() as project:
+        assert project.config.stream("beta").app == "json:loads"

@@ -1,5 +1,7 @@
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.resources.vault import manifest_reader
+from holdfast.resources.vault import manifest, manifest_reader
 from holdfast.resources.vault.manifest import (
     Manifest,
     PackedFile,
@@ -195,9 +197,38 @@ def test_a_manifest_that_is_too_large_to_fetch_is_refused(
 ) -> None:
     stream = a_stream(tmp_path)
     snapshot = stream.ship().manifest
-    monkeypatch.setattr(manifest_reader, "MOST_STORED_BYTES", 10)
+    monkeypatch.setattr(manifest_reader, "MOST_BYTES", 10)
     with pytest.raises(UnusableSnapshotError, match="more than 10 bytes"):
         stream.vault.manifest(snapshot.id)
+
+
+def test_a_manifest_that_no_reader_would_accept_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(manifest, "MOST_BYTES", len(gzip.decompress(A_MANIFEST.encode())))
+    A_MANIFEST.encode()
+    longer = replace(A_MANIFEST, owner="x")
+    with pytest.raises(PermanentError, match="words has 2 files: its manifest would be too large"):
+        longer.encode()
+
+
+@pytest.mark.parametrize("text", ["b'[' + b'[],' * 10_000_000 + b'0]'", "b'[' * (200 << 20)"])
+def test_a_manifest_that_takes_too_much_memory_is_unusable(text: str) -> None:
+    """In a process with 400 MB, as a driver on a full host."""
+    forged = f"""
+import gzip, resource
+from holdfast.resources.vault.manifest import UnusableSnapshotError
+from holdfast.resources.vault.manifest_reader import decode
+body = gzip.compress({text}, compresslevel=1)
+resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
+try:
+    decode(body, snapshot_id="x", stream="words")
+except UnusableSnapshotError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", forged]
+    told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    assert "manifest x cannot be read" in told.stdout, told.stderr
 
 
 def test_a_file_that_the_disk_does_not_accept_makes_the_snapshot_unusable(tmp_path: Path) -> None:

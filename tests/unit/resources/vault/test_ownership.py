@@ -8,10 +8,12 @@ import pytest
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.snapshots import RetentionPolicy
+from holdfast.resources.object_store.s3 import MissingObjectError
 from holdfast.resources.vault.manifest_reader import decode
-from holdfast.resources.vault.ownership import OWNER_KEY, ForeignSnapshotError
+from holdfast.resources.vault.ownership import OWNER_KEY, ForeignSnapshotError, Ownership
 from holdfast.resources.vault.vault import SnapshotVault
 from tests.builders.vaults import ShippedStream, a_stream, tree
+from tests.fakes.object_store import InMemoryObjectStore
 
 LAST = RetentionPolicy(last=1)
 
@@ -51,6 +53,25 @@ def test_the_first_project_claims_the_prefix_and_another_is_refused(tmp_path: Pa
     with pytest.raises(PermanentError, match="belong to another project"):
         theirs.mark(1, after_epoch=0)
     assert stream.store.objects == before
+
+
+class ClaimedMeanwhile(InMemoryObjectStore):
+    """A rival claims the prefix after another project has seen that it has no owner."""
+
+    def get(self, key: str) -> bytes:
+        try:
+            return super().get(key)
+        except MissingObjectError:
+            self.objects[OWNER_KEY] = (b'{"project": "theirs"}', self.now)
+            raise
+
+
+def test_of_two_projects_that_claim_a_prefix_at_once_only_one_gets_it() -> None:
+    store = ClaimedMeanwhile()
+    with pytest.raises(PermanentError, match="belong to another project"):
+        Ownership(store, lambda: "ours").require_prefix(claim=True)
+    assert json.loads(store.get(OWNER_KEY)) == {"project": "theirs"}
+    Ownership(store, lambda: "theirs").require_prefix(claim=True)
 
 
 def test_a_snapshot_of_another_project_is_passed_over(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.observation.orphans import STAGED_FOLDER
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.dead_letters import DeadLetterTable
+from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
 from holdfast.streaming.sources.files import FilesSource
 from holdfast.streaming.sources.validation import RecordValidator
@@ -69,6 +70,24 @@ def test_an_epoch_is_written_once_to_a_staging_folder(letters: DeadLetterTable) 
     folders = list((Path(letters.spec.dead_letters) / "data").iterdir())
     assert len(folders) == 2
     assert all(STAGED_FOLDER.fullmatch(folder.name) for folder in folders)
+
+
+def test_the_control_store_knows_the_newest_table_as_the_streams(
+    letters: DeadLetterTable, tmp_path: Path
+) -> None:
+    letters.send(0)
+    spec = letters.spec.model_copy(update={"dead_letters": str(tmp_path / "elsewhere")})
+    moved = replace(letters, spec=spec, _table=None)
+    for table, is_own in ((moved, False), (letters, True)):
+        assert owns(table) is is_own
+    moved.send(1)
+    assert (owns(moved), owns(letters)) == (True, False)
+
+
+def owns(letters: DeadLetterTable) -> bool:
+    path = letters.spec.dead_letters
+    output = StreamOutput(letters.store, f"{NAME}/dead_letters", path)
+    return DeltaTable.is_deltatable(path) and output.is_own(DeltaTable(path))
 
 
 def test_its_rows_can_be_rolled_back(letters: DeadLetterTable) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,10 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.metrics import Sampler
+from holdfast.streaming.spark.checkpoint import read_empty_start
 from holdfast.streaming.spec import ReplicaSpec
 from holdfast.streaming.state.follower import LocalSnapshot, SnapshotFollower, restore
-from tests.builders.control_rows import a_snapshot, register
+from tests.builders.control_rows import a_proposal, a_snapshot, an_entry, register
 from tests.builders.replicas import a_spec
 from tests.builders.vaults import ShippedStream, a_stream, tree
 from tests.fakes.clocks import SteppedClock
@@ -267,11 +268,60 @@ def test_a_start_without_any_snapshot_is_refused_if_the_catalogue_has_one(
     with pytest.raises(PermanentError, match="has no snapshot of words") as refused:
         restore(followed.spec, followed.store, followed.stream.vault)
     assert "--repair mark_snapshots" in refused.value.hint
-    (incident,) = followed.store.incidents.of("words", open_only=False)
-    assert (incident.kind, incident.detail["snapshot"]) == ("snapshots_lost", shipped.id)
+    (incident,) = followed.store.incidents.of("words")  # it stays open: a question
+    assert (incident.kind, shipped.id in incident.detail["reason"]) == ("snapshots_lost", True)
     followed.store.snapshots.mark("words", shipped.id, SnapshotState.DROPPED, "lost")
     state = restore(followed.spec, followed.store, followed.stream.vault)
-    assert state.manifest is None
+    assert (state.manifest, read_empty_start(state.checkpoint)) == (None, None)
+    assert followed.store.incidents.of("words") == []
+
+
+def pruned(followed: Followed, *, before: int) -> None:
+    """Ten epochs of 10 rows, of which the oldest are pruned."""
+    for epoch in range(10):
+        followed.store.epochs.propose(replace(a_proposal(epoch, stream="words"), rows=10))
+        followed.store.ledger.commit(an_entry(epoch, stream="words"), history=0)
+    followed.store.retention.prune_epochs("words", before=before)
+
+
+@pytest.mark.parametrize("damage", ["deleted", "damaged", "forgotten"])
+def test_lost_snapshots_are_a_question_once_epochs_are_pruned(
+    followed: Followed, damage: str
+) -> None:
+    shipped = followed.ship(5)
+    pruned(followed, before=4)
+    key = followed.stream.vault.manifest_key(shipped.id)
+    if damage == "damaged":
+        followed.stream.store.damage(key)
+    else:
+        followed.stream.store.objects.clear()
+    if damage == "forgotten":
+        followed.store.snapshots.mark("words", shipped.id, SnapshotState.DROPPED, "lost")
+    for _ in range(2):
+        with pytest.raises(PermanentError) as refused:
+            restore(followed.spec, followed.store, followed.stream.vault)
+    assert "--empty-state` continues after the last epoch" in refused.value.hint
+    assert "epochs before 4 are pruned" in refused.value.hint
+    assert "replays everything" not in refused.value.hint
+    assert [row.kind for row in followed.store.incidents.of("words")] == ["snapshots_lost"]
+    if damage == "damaged":
+        assert followed.store.snapshots.newest("words") is None
+
+
+def test_a_stream_continues_with_empty_state_once_the_operator_has_said_so(
+    followed: Followed,
+) -> None:
+    pruned(followed, before=4)
+    with pytest.raises(PermanentError, match="its epochs before 4 are pruned"):
+        restore(followed.spec, followed.store, followed.stream.vault)
+    gap = followed.store.gaps.give_up_state("words")
+    assert (gap.rows, gap.last_entered, gap.is_of_state) == (100, 9, True)
+    assert followed.store.gaps.give_up_state("words").gap == gap.gap
+    state = restore(followed.spec, followed.store, followed.stream.vault)
+    assert read_empty_start(state.checkpoint) == 9
+    assert followed.store.incidents.of("words") == []
+    shipped = followed.ship(3)
+    assert restore(followed.spec, followed.store, followed.stream.vault).manifest == shipped
 
 
 def test_a_stream_that_never_shipped_starts_at_epoch_0(followed: Followed) -> None:

@@ -41,7 +41,7 @@ def a_turn_under_way(project: Project) -> None:
 def test_the_primary_comes_first_and_the_secondary_with_its_lag(
     tmp_path: Path, project: Project
 ) -> None:
-    a_secondary(project, epoch=1)
+    a_secondary(project, epoch=1, host="elsewhere")
     (stream,) = holdfast_json(tmp_path, "status")["streams"]
     primary, secondary = stream["replicas"]
     assert (primary["id"], primary["slot"], primary["lag_epochs"]) == (REPLICA, "primary", 2)

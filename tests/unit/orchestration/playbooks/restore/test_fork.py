@@ -15,6 +15,7 @@ from holdfast.orchestration.playbooks.restore.fork import Fork
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.resources.vault.catalogue import adopt
 from holdfast.streaming.sinks.lineage import writer
+from tests.builders.projects import stream_yaml
 from tests.builders.recorded_stream import a_restorable_stream, entries, output, snapshots
 from tests.builders.streams import CLICKS, decide_epoch
 from tests.builders.vaults import tree
@@ -157,16 +158,31 @@ def test_a_plan_tells_the_steps_and_changes_nothing(project: SimulatedProject) -
     [
         ({"into": CLICKS}, "there is a stream clicks already|would write to"),
         ({"into": "Not A Name"}, "the fork Not A Name of clicks cannot be declared: name"),
-        ({"output": "PATH OF THE ORIGINAL"}, "as the original does"),
+        (
+            {"output": ".holdfast/tables/clicks"},
+            "sink.path: .*: is already used by the table of clicks",
+        ),
+        ({"output": "out"}, "sink.path: .*: contains the table of another"),
+        ({"output": "out/another/data"}, "sink.path: .*: lies in the table of another"),
+        ({"output": "configs"}, "the folder of the declarations"),
+        ({"output": "s3://streams/trial"}, "the embedded object store stores snapshots only"),
+        ({"output": "notes"}, "it is not empty, it has notes.txt"),
     ],
 )
-def test_what_cannot_be_forked_is_told(
+def test_what_cannot_be_forked_is_told_before_anything_is_written(
     project: SimulatedProject, options: dict[str, str], told: str
 ) -> None:
-    if "output" in options:
-        options = {"output": project.config.table_path(CLICKS)}
+    root = project.config.root
+    another = stream_yaml(name="another", sink={"kind": "delta", "path": "out/another"})
+    (root / "configs" / "streams" / "another.yaml").write_text(another)
+    (root / "notes").mkdir()
+    (root / "notes" / "notes.txt").write_text("mine")
+    before = original(project), tree(root / "notes"), tree(root / "configs")
     with pytest.raises(PermanentError, match=told):
         forked(project, **options)
+    assert (original(project), tree(root / "notes"), tree(root / "configs")) == before
+    assert list(project.vault("trial").list()) == []
+    assert not (root / "out").exists()
 
 
 def test_output_that_is_not_there_is_told(project: SimulatedProject) -> None:
