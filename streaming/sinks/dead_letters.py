@@ -32,6 +32,7 @@ from holdfast.streaming.sinks.delta_table import (
     translate_errors,
 )
 from holdfast.streaming.sinks.lineage import dead_letter_writer
+from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sources.factory import arrow_columns, open_source
 from holdfast.streaming.sources.files import FilesSource, none_assigned, records_aside
 from holdfast.streaming.sources.validation import RejectedRecord
@@ -127,9 +128,12 @@ class DeadLetterTable:
 
     def _open_table(self) -> DeltaTable:
         if self._table is None:
-            path = self.spec.dead_letters
+            path, connect = self.spec.dead_letters, self.spec.connect
             keep = self.spec.restore_window_seconds
-            self._table = make_dead_letters(path, self.spec.connect, keep_seconds=keep)
+            place = StreamOutput.of_dead_letters(self.store, self.spec.stream.name, path, connect)
+            self._table = place.open(
+                lambda name: make_dead_letters(path, connect, keep_seconds=keep, name=name)
+            )
         return self._table
 
     @property

@@ -187,19 +187,22 @@ class DeltaSink:
 
     def _open(self, schema: StructType | None) -> DeltaTable | None:
         path, connect = self.spec.table, self.spec.connect
-        output = StreamOutput(self.ledger.store, self.spec.stream.name, path)
-        table = find_table(path, delta_options(path, connect))
-        if table is None and schema is not None:
-            table = make_table(
-                path,
-                connect,
-                schema=_columns(schema),
-                partition_by=self.declared.partition_by,
-                keep_seconds=self.spec.restore_window_seconds,
-                name=output.claim(connect),
+        output = StreamOutput(self.ledger.store, self.spec.stream.name, path, connect)
+        if schema is None:
+            table = output.find()
+        else:
+            columns = _columns(schema)
+            table = output.open(
+                lambda name: make_table(
+                    path,
+                    connect,
+                    schema=columns,
+                    partition_by=self.declared.partition_by,
+                    keep_seconds=self.spec.restore_window_seconds,
+                    name=name,
+                )
             )
         if table is not None:
-            output.require_own(table)
             self._compare_with_ledger(table)
         return table
 

@@ -152,11 +152,17 @@ def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str |
 
 
 def make_dead_letters(
-    path: str, connect: Callable[[], S3Connection], *, keep_seconds: float | None = None
+    path: str,
+    connect: Callable[[], S3Connection],
+    *,
+    keep_seconds: float | None = None,
+    name: str | None = None,
 ) -> DeltaTable:
     """Open the table of a stream's dead letters, or create it."""
     schema = Schema.from_arrow(DEAD_LETTERS)
-    return make_table(path, connect, schema=schema, partition_by=(), keep_seconds=keep_seconds)
+    return make_table(
+        path, connect, schema=schema, partition_by=(), keep_seconds=keep_seconds, name=name
+    )
 
 
 def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:

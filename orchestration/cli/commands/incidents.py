@@ -70,13 +70,12 @@ def close_incident(
     Fails unless it is open and of a kind that no sensor closes: any other would be opened again.
     """
     from holdfast.resources.control_store.records import IncidentState
-    from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
-    from holdfast.streaming.sources.assigned import INPUT_REUSED
+    from holdfast.resources.control_store.tables.incidents import RECOVERY
 
     incident = _find(project.store.incidents.of(stream, open_only=False), id_prefix)
     if incident.state is IncidentState.CLOSED:
         raise PermanentError(f"incident {incident.id} is already closed: {incident.outcome}")
-    if incident.kind not in {DIGEST_DIFFERS, INPUT_REUSED}:
+    if incident.kind == RECOVERY:
         name = incident.stream
         raise PermanentError(
             f"incident {incident.id} ({incident.kind}) cannot be closed by hand: "

@@ -32,6 +32,7 @@ from holdfast.resources.vault.manifest import SnapshotName
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.sinks.copy import TableCopy
 from holdfast.streaming.sinks.lineage import dead_letter_writer, writer
+from holdfast.streaming.sinks.output import require_conditional_writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,8 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
         output = tables_of(self.project, self.stream).output
         assert output is not None, "only streams with a table can be forked"  # noqa: S101
         files = dead_letters = None
+        for copied in filter(None, (self._table, self._dead_letters)):
+            require_conditional_writes(self.project.store, copied.target, copied.connect)
         if not self._table.is_done():
             version = output.version(self.stream, self.point.epoch)
             files = self._table.copy(version)
