@@ -104,6 +104,8 @@ class DeltaSink:
     _fits: bool = False
     _commits: EpochCommits = field(init=False)
     _tried_through: int = -1
+    _known: int = -1
+    """The newest epoch of the table whose input was compared."""
 
     def __post_init__(self) -> None:
         self._commits = EpochCommits(self.spec.stream.name, self.spec.history)
@@ -155,7 +157,10 @@ class DeltaSink:
                 self._require_same_input(epoch, staged.read, entered=False)
                 self.discard(staged, epoch)
                 return
+            if self._newest() > self._known:  # committed late, by a replica that was paused
+                self._require_same_input(self._newest(), None, entered=True)
             if self._add(staged, epoch):
+                self._known = epoch
                 return
         if staged.files:
             raise TransientError(
@@ -238,11 +243,11 @@ class DeltaSink:
             reason = f"epoch {epoch}: {self.spec.table} is past it, and neither its log nor the ledger has it"
             self.ledger.refuse(epoch, reason=reason)
         committed = None if commit is None else commit.get(INPUT)
-        if committed is None:
-            return commit
-        if (read or self.ledger.decided_input(epoch)) not in (None, committed):
+        read = read if committed is None else read or self.ledger.decided_input(epoch)
+        if None not in (committed, read) and committed != read:
             reason = f"epoch {epoch}: {self.spec.table} has it with other input than {self.spec.replica} has read"
             self.ledger.refuse(epoch, reason=reason)
+        self._known = max(self._known, epoch)
         return commit
 
     def _adopt(self, commit: Mapping[str, Any], epoch: int) -> None:

@@ -106,7 +106,7 @@ class EpochReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Advance by one epoch, if the gate is open and the next epoch is or can be decided."""
         try:
-            epoch = self._next(start["epoch"] + 1)
+            epoch = self._next(start)
         except TransientError as error:
             log.warning("waiting for the next epoch: %s", error)
             self._sample_waiting(start["epoch"] + 1)
@@ -198,13 +198,13 @@ class EpochReader(DataSourceStreamReader):
         # opens the control store, which only a proposer needs
         return assigned_names(self._store, self._spec.stream.name, self._spec.replica, files)
 
-    def _next(self, number: int) -> Epoch | None:
-        gate = self._gate.get()
+    def _next(self, start: dict[str, Any]) -> Epoch | None:
+        gate, number = self._gate.get(), start["epoch"] + 1
         if not gate.open:
             return None
         decided = self._store.epochs.get(self._spec.stream.name, number)
         if decided is None:
-            decided = self._propose(number, gate.token)
+            decided = self._propose(start, gate.token)
             self._sample_lag(number)
         else:
             self._sample_replay(decided)
@@ -212,11 +212,9 @@ class EpochReader(DataSourceStreamReader):
             self._see(decided)
         return decided
 
-    def _propose(self, number: int, token: int) -> Epoch | None:
-        name, now = self._spec.stream.name, self._store.now()
-        last = self._before(number)
-        if last is None and number > 0:
-            self._refuse_missing(number - 1)
+    def _propose(self, start: dict[str, Any], token: int) -> Epoch | None:
+        name, now, number = self._spec.stream.name, self._store.now(), start["epoch"] + 1
+        last = self._before(start)
         position = None if last is None else last.end
         taken = self._skip(last, token, now=now) or self._take(last, now=now)
         if taken is None:
@@ -316,9 +314,15 @@ class EpochReader(DataSourceStreamReader):
             ]
         )
 
-    def _before(self, number: int) -> Epoch | None:
-        if self._last is None or self._last.epoch != number - 1:
-            self._see(self._store.epochs.get(self._spec.stream.name, number - 1))
+    def _before(self, start: dict[str, Any]) -> Epoch | None:
+        """The decision that the next epoch continues from; raise if the epoch log has lost it, or has another one."""
+        number = start["epoch"]
+        if number != BEFORE_ALL and (self._last is None or self._last.epoch != number):
+            last = self._store.epochs.get(self._spec.stream.name, number)
+            if last is None:
+                self._refuse_missing(number)
+            self._require_as_planned(start, digest_input(last))
+            self._see(last)
         return self._last
 
     def _see(self, last: Epoch | None) -> None:

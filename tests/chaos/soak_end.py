@@ -14,7 +14,7 @@ from tests.chaos.soak_plan import MEGABYTE, Engine, Work, list_excesses
 from tests.chaos.soak_project import PATIENCE_SECONDS, SoakProject, SoakStream, read_patiently
 
 LEFT_SECONDS = 60.0
-DIFFERENCES = {"digest_differs", "input_differs", "input_reused", "snapshots_lost"}
+DIFFERENCES = {"digest_differs", "input_differs", "input_reused", "output_lost", "snapshots_lost"}
 
 
 def require_settled(soak: SoakProject) -> None:

@@ -474,3 +474,18 @@ def test_an_epoch_that_the_table_is_past_without_a_record_of_it_stops_the_replic
     with pytest.raises(PermanentError, match="neither its log nor the ledger has it"):
         project.sender("b")(Rows([]), 1, read=input_of(project, 1))
     assert kinds(project) == ["input_differs"]
+
+
+def test_an_epoch_that_a_paused_replica_commits_after_it_was_decided_again_without_rows_is_noticed(
+    project: World,
+) -> None:
+    decide(project.store, 2)
+    old = input_of(project, 0)
+    paused, primary = project.sink("paused"), project.sender("b")
+    paused.prepare(SCHEMA)
+    decide_again(project, 0)
+    primary(Rows([]), 0, read=input_of(project, 0))
+    paused.commit(replace(paused.stage(Rows([1]), 0, write=True), read=old), 0)
+    with pytest.raises(PermanentError, match="with other input than b has read"):
+        primary(Rows([1]), 1, read=input_of(project, 1))
+    assert (kinds(project), project.output()) == (["input_differs"], [1])
