@@ -89,6 +89,7 @@ def open_table_at(project: Project, path: str) -> DeltaTable | None:
 def own_tables(project: Project, stream: str) -> list[str]:
     """The paths of the tables that a stream has opened: upkeep touches no other, whatever is declared."""
     config, declared = project.config, project.config.stream(stream)
+    connect = connector(config.deployment.object_store, config.home)
     paths = {
         stream: config.table_path(declared) if isinstance(declared.sink, DeltaSink) else None,
         dead_letters_of(stream): config.dead_letters_path(declared),
@@ -98,7 +99,7 @@ def own_tables(project: Project, stream: str) -> list[str]:
         for name, path in paths.items()
         if path is not None
         and (table := open_table_at(project, path)) is not None
-        and StreamOutput(project.store, name, path).is_own(table)
+        and StreamOutput(project.store, name, path, connect).is_own(table)
     ]
 
 

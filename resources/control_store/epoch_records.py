@@ -7,6 +7,7 @@ from typing import Any
 
 import xxhash
 
+from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.records import Epoch
 
 FILE_NOTES = frozenset(("skipped", "rows", "mount"))
@@ -48,6 +49,10 @@ class OutputRow:
     table_id: str
     path: str
     recorded_at: float = 0.0
+
+
+class LostCommitError(PermanentError):
+    """The control store has lost a decision or an entry that a replica has read or written."""
 
 
 def digest_input(epoch: Epoch) -> str:

@@ -20,8 +20,8 @@ class Sink(Protocol):
     def prepare(self, schema: StructType | None) -> None:
         """Open the output if it exists, create it if a schema is given, and warm up the connection."""
 
-    def is_done(self, epoch: int) -> bool:
-        """Whether any replica has written the output of an epoch."""
+    def is_done(self, epoch: int, *, read: str | None = None) -> bool:
+        """Whether any replica has written the output of an epoch; raise if that was of other input than `read`."""
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
         """Run the plan once; without `write` its rows are digested only."""

@@ -37,7 +37,7 @@ class CallableSink:
     def prepare(self, schema: StructType | None) -> None:
         """Do nothing: the function is loaded."""
 
-    def is_done(self, epoch: int) -> bool:
+    def is_done(self, epoch: int, *, read: str | None = None) -> bool:
         """Whether the ledger has the epoch: there is no other record of calls."""
         return self.ledger.entry(epoch) is not None
 

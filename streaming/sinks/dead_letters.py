@@ -23,7 +23,6 @@ from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.identity import dead_letters_of
 from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.sinks.delta_table import (
@@ -129,12 +128,12 @@ class DeadLetterTable:
 
     def _open_table(self) -> DeltaTable:
         if self._table is None:
-            path = self.spec.dead_letters
+            path, connect = self.spec.dead_letters, self.spec.connect
             keep = self.spec.table_versions_seconds
-            table = make_dead_letters(path, self.spec.connect, keep_seconds=keep)
-            name = dead_letters_of(self.spec.stream.name)
-            StreamOutput(self.store, name, path).adopt(table)
-            self._table = table
+            place = StreamOutput.of_dead_letters(self.store, self.spec.stream.name, path, connect)
+            self._table = place.open(
+                lambda name: make_dead_letters(path, connect, keep_seconds=keep, name=name)
+            )
         return self._table
 
     @property

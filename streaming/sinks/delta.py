@@ -2,14 +2,15 @@
 
 The epoch is the version of Delta's application transaction. Before the commit the sink reads whether
 the table has that version; if another replica commits it in between, Delta refuses the second
-commit. Either way the epoch is there once. A table that was rolled back to an earlier epoch refuses the
-commits of replicas of the older history.
+commit. Either way the epoch is there once, and its input is compared with the one that this replica has read. A table
+that was rolled back to an earlier epoch refuses the commits of replicas of the older history.
 """
 
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 from uuid import uuid4
 
@@ -27,7 +28,6 @@ from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.object_store.resolve import delta_options, open_filesystem
 from holdfast.streaming.sinks.delta_table import (
     WITHOUT_CLEANUP,
-    find_commit,
     find_table,
     make_table,
     require_fit,
@@ -52,8 +52,45 @@ from holdfast.streaming.sinks.staging_task import Staging
 from holdfast.streaming.spec import ReplicaSpec
 
 COMMIT_TRIES = 5
+OTHER_COMMITS = 20
+MOST_COMMITS = 1000
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class EpochCommits:
+    """The newest commits of one history of a stream, by epoch, from the table's log; each is read once."""
+
+    stream: str
+    history: int
+    _found: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    _version: int = -1
+    _first: float = inf
+
+    def find(
+        self, table: DeltaTable, epoch: int, *, newest: int, deep: bool = False
+    ) -> Mapping[str, Any] | None:
+        """Find the commit of an epoch, with its metadata; `None` if the log does not have it.
+
+        `newest` is the newest epoch of the table: it bounds how many commits are read. `deep` also finds one that
+        other programs have buried.
+        """
+        reach = newest - epoch + 1 + OTHER_COMMITS
+        self._read(table, reach if epoch < self._first else table.version() - self._version)
+        self._first = min(epoch, self._first)
+        if deep and epoch not in self._found:
+            self._read(table, MOST_COMMITS)
+        return self._found.get(epoch)
+
+    def _read(self, table: DeltaTable, commits: int) -> None:
+        for commit in table.history(min(commits, MOST_COMMITS)) if commits > 0 else ():
+            of = (commit.get(STREAM), commit.get(HISTORY, "0"))
+            if EPOCH in commit and of == (self.stream, str(self.history)):
+                self._found[int(commit[EPOCH])] = commit
+        self._version = table.version()
+        for epoch in sorted(self._found)[:-MOST_COMMITS]:
+            del self._found[epoch]
 
 
 @dataclass(slots=True)
@@ -65,7 +102,13 @@ class DeltaSink:
     ledger: LedgerWriter
     _opened: DeltaTable | None = None
     _fits: bool = False
+    _commits: EpochCommits = field(init=False)
     _tried_through: int = -1
+    _known: int = -1
+    """The newest epoch of the table whose input was compared."""
+
+    def __post_init__(self) -> None:
+        self._commits = EpochCommits(self.spec.stream.name, self.spec.history)
 
     def prepare(self, schema: StructType | None) -> None:
         """Open the table; with a schema, create it if it is missing and raise if it does not fit."""
@@ -76,23 +119,20 @@ class DeltaSink:
             require_fit(self._opened, self.spec.table, _columns(schema), partition_by)
             self._fits = True
 
-    def is_done(self, epoch: int) -> bool:
+    def is_done(self, epoch: int, *, read: str | None = None) -> bool:
         """Whether the table has the output of an epoch, or the ledger says that there were no rows.
 
-        A replica enters an epoch in the ledger before it commits the next one, so a table that is
-        further than the ledger was written under another control store: that raises. It holds only if
-        the table is read before the ledger.
+        An epoch that only the table has is entered in the ledger. The table is read before the ledger: so an epoch
+        that is missing in the ledger alone was lost, or its replica has died between the two.
         """
         newest = self._newest(update=True)
         entry = self.ledger.entry(epoch)
-        if entry is None and newest > epoch:
-            raise PermanentError(
-                f"the table {self.spec.table} has epochs after {epoch} that are not in the ledger",
-                hint="check control_store.url and sink.path: another control store has written to the table",
-            )
-        if entry is None and newest == epoch:
-            self._adopt(epoch)
-        return newest >= epoch or (entry is not None and entry.rows == 0)
+        if newest < epoch:
+            return entry is not None and entry.rows == 0
+        commit = self._require_same_input(epoch, read, entered=entry is not None)
+        if entry is None and commit is not None:
+            self._adopt(commit, epoch)
+        return True
 
     def stage(self, df: DataFrame, epoch: int, *, write: bool) -> Staged:
         """Run the plan; the files go to a new folder that is never used again."""
@@ -114,9 +154,13 @@ class DeltaSink:
             # Delta refuses what was committed after the table was read, not what was before.
             if self._newest() >= epoch:
                 log.info("epoch %s not committed: another replica has committed it", epoch)
+                self._require_same_input(epoch, staged.read, entered=False)
                 self.discard(staged, epoch)
                 return
+            if self._newest() > self._known:  # committed late, by a replica that was paused
+                self._require_same_input(self._newest(), None, entered=True)
             if self._add(staged, epoch):
+                self._known = epoch
                 return
         if staged.files:
             raise TransientError(
@@ -148,47 +192,73 @@ class DeltaSink:
 
     def _open(self, schema: StructType | None) -> DeltaTable | None:
         path, connect = self.spec.table, self.spec.connect
-        output = StreamOutput(self.ledger.store, self.spec.stream.name, path)
-        table = find_table(path, delta_options(path, connect))
-        if table is None and schema is not None:
-            table = make_table(
-                path,
-                connect,
-                schema=_columns(schema),
-                partition_by=self.declared.partition_by,
-                keep_seconds=self.spec.table_versions_seconds,
-                name=output.claim(connect),
+        output = StreamOutput(self.ledger.store, self.spec.stream.name, path, connect)
+        if schema is None:
+            table = output.find()
+        else:
+            columns = _columns(schema)
+            table = output.open(
+                lambda name: make_table(
+                    path,
+                    connect,
+                    schema=columns,
+                    partition_by=self.declared.partition_by,
+                    keep_seconds=self.spec.table_versions_seconds,
+                    name=name,
+                )
             )
         if table is not None:
-            output.require_own(table)
+            self._compare_with_ledger(table)
         return table
+
+    def _compare_with_ledger(self, table: DeltaTable) -> None:
+        """Enter the epochs that only the table has; raise if it lacks output that the ledger has, as an old copy does."""
+        last, last_with_rows = self.ledger.last_epochs()
+        newest = self._read_newest(table, update=True)
+        if newest < last_with_rows:
+            self.ledger.refuse_table(self.spec.table, newest=newest, last=last_with_rows)
+        for epoch in range(last + 1, newest + 1):
+            commit = self._commits.find(table, epoch, newest=newest, deep=True)
+            if commit is None:
+                break
+            self._adopt(commit, epoch)
 
     def _is_by_another(self, epoch: int) -> bool:
         commit = self._find_commit(epoch)
         return commit is not None and commit.get(REPLICA) not in (None, self.spec.replica)
 
-    def _find_commit(self, epoch: int) -> Mapping[str, Any] | None:
-        name, history = self.spec.stream.name, self.spec.history
+    def _find_commit(self, epoch: int, *, deep: bool = False) -> Mapping[str, Any] | None:
         with translate_errors(self.spec.table):
-            return find_commit(self._table(), name, epoch, history=history, newest=self._newest())
+            return self._commits.find(self._table(), epoch, newest=self._newest(), deep=deep)
 
-    def _adopt(self, epoch: int) -> None:
+    def _require_same_input(
+        self, epoch: int, read: str | None, *, entered: bool
+    ) -> Mapping[str, Any] | None:
+        """The commit of an epoch that the table has; raise if its input is not the one that this replica has read.
+
+        The table's log does not reach back to old epochs: those have to be in the ledger.
+        """
+        commit = self._find_commit(epoch, deep=not entered)
+        if commit is None and not entered:
+            reason = f"epoch {epoch}: {self.spec.table} is past it, and neither its log nor the ledger has it"
+            self.ledger.refuse(epoch, reason=reason)
+        committed = None if commit is None else commit.get(INPUT)
+        read = read if committed is None else read or self.ledger.decided_input(epoch)
+        if None not in (committed, read) and committed != read:
+            reason = f"epoch {epoch}: {self.spec.table} has it with other input than {self.spec.replica} has read"
+            self.ledger.refuse(epoch, reason=reason)
+        self._known = max(self._known, epoch)
+        return commit
+
+    def _adopt(self, commit: Mapping[str, Any], epoch: int) -> None:
         """Enter an epoch that the table has and the ledger does not, as the table has it.
 
-        Its replica died between the two, or the control store has lost its last commit and the epoch was decided
-        again: then the table has other input, and the stream must not go on. Commits of older versions of
-        Holdfast have no rows: the replica that computes the epoch next enters it.
+        Its replica died between the two, or the control store has lost its last commits. If the epoch was decided
+        again since, the ledger refuses it. Commits of older versions of Holdfast have no rows: the replica that
+        computes the epoch next enters it.
         """
-        commit = self._find_commit(epoch)
-        if commit is None or ROWS not in commit:
+        if ROWS not in commit:
             return
-        decided = self.ledger.decided_input(epoch)
-        if decided is not None and commit.get(INPUT, decided) != decided:
-            reason = (
-                f"epoch {epoch}: {commit[REPLICA]} committed it to {self.spec.table} with other input than the "
-                "epoch log has now"
-            )
-            self.ledger.refuse_other_input(epoch, reason=reason)
         self.ledger.enter(
             LedgerEntry(
                 stream=self.spec.stream.name,
@@ -197,7 +267,8 @@ class DeltaSink:
                 token=int(commit[TOKEN]),
                 rows=int(commit[ROWS]),
                 digest=commit[DIGEST],
-            )
+            ),
+            read=commit.get(INPUT),
         )
 
     def _add(self, staged: Staged, epoch: int) -> bool:
@@ -251,16 +322,17 @@ class DeltaSink:
 
     def _newest(self, *, update: bool = False) -> int:
         """The newest epoch in the table as it was last read; -1 if there is none."""
-        if self._opened is None:
-            return -1
+        return -1 if self._opened is None else self._read_newest(self._opened, update=update)
+
+    def _read_newest(self, table: DeltaTable, *, update: bool) -> int:
         with translate_errors(self.spec.table):
             if update:
-                self._opened.update_incremental()
+                table.update_incremental()
             try:
-                version = self._opened.transaction_version(self._app_id)
+                version = table.transaction_version(self._app_id)
             except DeltaError:  # it reads the log, which may be deleted since the table was read
-                self._opened.update_incremental()
-                version = self._opened.transaction_version(self._app_id)
+                table.update_incremental()
+                version = table.transaction_version(self._app_id)
         if version == CLOSED:
             raise PermanentError(
                 f"the table {self.spec.table} was rolled back to an earlier epoch: "

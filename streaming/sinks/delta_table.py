@@ -1,4 +1,4 @@
-"""Opening a stream's Delta table, and reading from it who committed an epoch and with which input.
+"""Opening a stream's Delta table, or creating it.
 
 It does not import Spark, because playbooks use it, too.
 """
@@ -6,9 +6,8 @@ It does not import Spark, because playbooks use it, too.
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -25,10 +24,7 @@ from pyarrow import fs
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.resolve import delta_options, open_filesystem
-from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, STREAM
 
-OTHER_COMMITS = 20
-MOST_COMMITS = 1000
 CHECKPOINT_COMMITS = 200
 NAMED_LONGER_SECONDS = 2 * 3600.0
 NOT_PLAIN = frozenset({"deletionVectors", "columnMapping"})
@@ -177,11 +173,17 @@ def _find_foreign_entry(path: str, connect: Callable[[], S3Connection]) -> str |
 
 
 def make_dead_letters(
-    path: str, connect: Callable[[], S3Connection], *, keep_seconds: float | None = None
+    path: str,
+    connect: Callable[[], S3Connection],
+    *,
+    keep_seconds: float | None = None,
+    name: str | None = None,
 ) -> DeltaTable:
     """Open the table of a stream's dead letters, or create it."""
     schema = Schema.from_arrow(DEAD_LETTERS)
-    return make_table(path, connect, schema=schema, partition_by=(), keep_seconds=keep_seconds)
+    return make_table(
+        path, connect, schema=schema, partition_by=(), keep_seconds=keep_seconds, name=name
+    )
 
 
 def commit_nothing(table: DeltaTable, commit: CommitProperties) -> None:
@@ -215,21 +217,6 @@ def require_fit(
             f"the stream declares {list(partition_by)}",
             hint="declare the partitions that the table has, or another sink.path",
         )
-
-
-def find_commit(
-    table: DeltaTable, stream: str, epoch: int, *, history: int, newest: int
-) -> Mapping[str, Any] | None:
-    """Find the commit of an epoch in the table's history, with its metadata; `None` if it is not there.
-
-    `newest` is the newest epoch in the table: it bounds how many commits have to be read.
-    """
-    limit = min(newest - epoch + 1 + OTHER_COMMITS, MOST_COMMITS)
-    for commit in table.history(limit):
-        is_it = commit.get(EPOCH) == str(epoch) and commit.get(STREAM) == stream
-        if is_it and commit.get(HISTORY, "0") == str(history):
-            return commit
-    return None
 
 
 @contextmanager

@@ -1,23 +1,30 @@
 """Writing rows and digest of an epoch into the ledger, and opening an incident if two replicas disagree.
 
+A control store that has lost its last commits, as a restored backup or a standby that was behind, may have lost entries,
+too. A replica enters those that it remembers again, as long as their input is what is decided. Anything else stops it.
+
 A replica that differs once will differ again: while its incident is open, no other is opened. The incident
 has the first epoch that differed; the ledger's audit has all of them.
 """
 
 import logging
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
 from holdfast.resources.control_store.records import Committed, JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.ledger import OtherInputError
+from holdfast.resources.control_store.tables.ledger import MissingEntryError
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import WriteToken
 
 DIGEST_DIFFERS = "digest_differs"
 INPUT_DIFFERS = "input_differs"
+OUTPUT_LOST = "output_lost"
+CLOSED_BY_RESTORE = frozenset({INPUT_DIFFERS, OUTPUT_LOST})
+REMEMBERED = 300
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +38,9 @@ class LedgerWriter:
     replica: str
     lease: WriteToken
     history: int = 0
+    _entered: deque[tuple[LedgerEntry, str | None]] = field(
+        default_factory=lambda: deque(maxlen=REMEMBERED), init=False, repr=False, compare=False
+    )
 
     @property
     def token(self) -> int:
@@ -81,18 +91,35 @@ class LedgerWriter:
     def enter(self, entry: LedgerEntry, *, read: str | None = None) -> Committed:
         """Enter an epoch, of this replica or of the one that committed it to the table."""
         try:
-            return retry_transient(
-                lambda: self.store.ledger.commit(entry, history=self.history, read=read),
-                what=f"writing epoch {entry.epoch} into the ledger",
-            )
-        except OtherInputError as error:
-            self.refuse_other_input(entry.epoch, reason=str(error))
+            committed = self._commit_after_lost(entry, read)
+        except LostCommitError as error:
+            self.refuse(entry.epoch, reason=str(error))
+        self._entered.append((committed.entry, read))
+        return committed
+
+    def _commit_after_lost(self, entry: LedgerEntry, read: str | None) -> Committed:
+        """Enter an epoch, after the entries before it that the ledger has lost."""
+        try:
+            return self._commit(entry, read)
+        except MissingEntryError:
+            last = self.store.ledger.last(self.stream)
+            lost = range(0 if last is None else last.epoch + 1, entry.epoch)
+            for entered, from_input in [one for one in self._entered if one[0].epoch in lost]:
+                log.warning("epoch %s is entered again: the ledger has lost it", entered.epoch)
+                self._commit(entered, from_input)
+            return self._commit(entry, read)
+
+    def _commit(self, entry: LedgerEntry, read: str | None) -> Committed:
+        return retry_transient(
+            lambda: self.store.ledger.commit(entry, history=self.history, read=read),
+            what=f"writing epoch {entry.epoch} into the ledger",
+        )
 
     def require_decided(self, epoch: int, read: str | None) -> None:
         """Raise if this replica has computed an epoch from other input than the epoch log has now."""
         if read is not None and self.decided_input(epoch) != read:
             reason = f"epoch {epoch}: {self.replica} has read it, and the epoch log has other input now, or none"
-            self.refuse_other_input(epoch, reason=reason)
+            self.refuse(epoch, reason=reason)
 
     def decided_input(self, epoch: int) -> str | None:
         """The digest of the input that was decided for an epoch; `None` if the epoch log does not have it."""
@@ -102,24 +129,33 @@ class LedgerWriter:
         )
         return None if decided is None else digest_input(decided)
 
-    def refuse_other_input(self, epoch: int, *, reason: str) -> NoReturn:
-        """Open an incident for an epoch that was computed from other input than is decided now, and raise."""
-        hint = (
-            "the control store has lost its last commits, as a restored backup or a standby that was behind: "
-            f"restore {self.stream} to an epoch before {epoch}"
-        )
-        retry_transient(
-            lambda: self.store.incidents.open_next(
-                stream=self.stream,
-                key=f"{self.stream}/{epoch}/input",
-                kind=INPUT_DIFFERS,
-                replica=self.replica,
-                detail={"reason": reason, "epoch": epoch, "hint": hint},
-                since=self.store.now(),
+    def refuse(self, epoch: int, *, reason: str) -> NoReturn:
+        """Open an incident for an epoch that the control store does not know as it was computed, and raise."""
+        refuse_epoch(self.store, epoch, stream=self.stream, replica=self.replica, reason=reason)
+
+    def last_epochs(self) -> tuple[int, int]:
+        """The newest epoch of the ledger, and the newest that has rows; -1 if there is none."""
+        newest = retry_transient(
+            lambda: (
+                self.store.ledger.last(self.stream),
+                self.store.ledger.last_with_rows(self.stream),
             ),
-            what=f"opening an incident for epoch {epoch}",
+            what=f"looking the last epoch of {self.stream} up in the ledger",
         )
-        raise PermanentError(reason, hint=hint)
+        last, last_with_rows = (-1 if entry is None else entry.epoch for entry in newest)
+        return last, last_with_rows
+
+    def refuse_table(self, table: str, *, newest: int, last: int) -> NoReturn:
+        """Open an incident for a table that lacks output that the ledger has, and raise."""
+        refuse_epoch(
+            self.store,
+            newest + 1,
+            stream=self.stream,
+            replica=self.replica,
+            kind=OUTPUT_LOST,
+            reason=f"the table {table} ends with epoch {newest}, and the ledger has output up to epoch {last}",
+            hint=f"put the newer table back, or restore {self.stream} to epoch {newest} or an earlier one",
+        )
 
     def _open_incident(self, epoch: int, first: LedgerEntry, second: JsonObject) -> None:
         reason = (
@@ -144,3 +180,33 @@ class LedgerWriter:
             ),
             what=f"opening an incident for epoch {epoch}",
         )
+
+
+def refuse_epoch(
+    store: ControlStore,
+    epoch: int,
+    *,
+    stream: str,
+    replica: str,
+    reason: str,
+    kind: str = INPUT_DIFFERS,
+    hint: str | None = None,
+) -> NoReturn:
+    """Open an incident that a restore to before this epoch closes, and raise."""
+    hint = hint or (
+        "the control store has lost its last commits, as a restored backup or a standby that was behind: "
+        f"restore {stream} to an epoch before {epoch}"
+    )
+    log.error("%s", reason)
+    retry_transient(
+        lambda: store.incidents.open_next(
+            stream=stream,
+            key=f"{stream}/{epoch}/{kind}",
+            kind=kind,
+            replica=replica,
+            detail={"reason": reason, "epoch": epoch, "hint": hint},
+            since=store.now(),
+        ),
+        what=f"opening an incident for epoch {epoch}",
+    )
+    raise PermanentError(reason, hint=hint)

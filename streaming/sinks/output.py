@@ -1,7 +1,8 @@
-"""The table of a stream, as the control store knows it: a stream never continues in another table.
+"""The tables of a stream, as the control store knows them: a stream never continues in another table.
 
 A table that was deleted, is not mounted, or is that of another host would otherwise be created again, and the output
-would begin in the middle. The control store chooses the name of a new table, since several replicas may create it at once.
+would begin in the middle. The name of a new table follows from the project, since several replicas may create it at
+once; it is recorded when it is there.
 """
 
 import logging
@@ -9,59 +10,95 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4, uuid5
 
 from deltalake import DeltaTable
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.epoch_records import OutputRow
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.identity import dead_letters_of
 from holdfast.resources.object_store.connection import S3Connection
+from holdfast.resources.object_store.resolve import delta_options
 from holdfast.resources.retry import retry_transient
+from holdfast.streaming.sinks.delta_table import find_table
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOutput:
-    """The place of a stream's output."""
+    """The place of a stream's output, or of its dead letters."""
 
     store: ControlStore
     stream: str
     path: str
+    connect: Callable[[], S3Connection]
+    may_be_replaced: bool = False
+    """Whether a stream that declares another path begins another table there."""
 
-    def claim(self, connect: Callable[[], S3Connection]) -> str:
-        """The name for a new table; raise if the stream has one that is away, or if the storage cannot hold one."""
-        if self.store.ledger.last(self.stream) is not None:
+    @classmethod
+    def of_dead_letters(
+        cls, store: ControlStore, stream: str, path: str, connect: Callable[[], S3Connection]
+    ) -> "StreamOutput":
+        """The place of a stream's dead letters."""
+        return cls(store, dead_letters_of(stream), path, connect, may_be_replaced=True)
+
+    def find(self) -> DeltaTable | None:
+        """Open the table; raise if it is another one, or if the storage cannot hold a table."""
+        require_conditional_writes(self.store, self.path, self.connect)
+        table = find_table(self.path, delta_options(self.path, self.connect))
+        if table is not None:
+            self._require_own(table)
+        return table
+
+    def open(self, make: Callable[[str], DeltaTable]) -> DeltaTable:
+        """Open the table; if the stream never had one, create it by `make`, which is given its name."""
+        table = self.find()
+        if table is None:
+            self.require_not_away()
+            table = make(self._new_name())
+            self._require_own(table)
+        return table
+
+    def require_not_away(self) -> None:
+        """Raise if the stream has a table, and there is none at its path."""
+        recorded = self.store.outputs.get(self.stream)
+        if recorded is None and self.store.ledger.last(self.stream) is None:
+            return
+        if self._is_declared_elsewhere(recorded):
+            return
+        if find_table(self.path, delta_options(self.path, self.connect)) is None:
             raise TransientError(
                 f"the table of {self.stream} is away: there is none at {self.path}",
                 hint="mount its disk, or put it back: the stream waits, and continues then",
             )
-        if self.path.startswith("s3://"):
-            require_conditional_writes(self.path, connect)
-        return self._record(f"{self.stream}-{uuid4().hex}").table_id
 
-    def require_own(self, table: DeltaTable) -> None:
+    def _is_declared_elsewhere(self, recorded: OutputRow | None) -> bool:
+        return self.may_be_replaced and recorded is not None and recorded.path != self.path
+
+    def _new_name(self) -> str:
+        project = UUID(hex=self.store.identity.project_id())
+        return f"{self.stream}-{uuid5(project, self.stream).hex}"
+
+    def _require_own(self, table: DeltaTable) -> None:
         """Record a table that none is recorded for; raise if the stream has written to another one."""
         found = self._identify(table)
-        recorded = self._record(found)
-        if recorded.table_id != found:
+        recorded = retry_transient(
+            lambda: self.store.outputs.record(self.stream, table_id=found, path=self.path),
+            what=f"recording the table of {self.stream}",
+        )
+        if recorded.table_id != found and not self._is_declared_elsewhere(recorded):
+            name = self.stream.partition("/")[0]
             raise PermanentError(
                 f"{self.path} is not the table of {self.stream}: it is {found}, and the stream "
                 f"has written to {recorded.table_id} at {recorded.path}",
-                hint=f"put that table back, or fork the stream: `holdfast restore {self.stream} --as NAME`",
+                hint=f"put that table back, or fork the stream: `holdfast restore {name} --as NAME`",
             )
         if recorded.path != self.path:
             log.warning(
                 "the table of %s is now at %s, not %s", self.stream, self.path, recorded.path
             )
-            self.store.outputs.move(self.stream, path=self.path, table_id=found)
-
-    def adopt(self, table: DeltaTable) -> None:
-        """Record a table of dead letters, also if there was another one before."""
-        found = self._identify(table)
-        recorded = self._record(found)
-        if (recorded.table_id, recorded.path) != (found, self.path):
             self.store.outputs.move(self.stream, path=self.path, table_id=found)
 
     def is_own(self, table: DeltaTable) -> bool:
@@ -71,22 +108,24 @@ class StreamOutput:
         return recorded is not None and (recorded.table_id, recorded.path) == identity
 
     def _identify(self, table: DeltaTable) -> str:
-        """The name that the control store chose for the table; Delta's own id of a table that was there before."""
+        """The name that the table was created under; Delta's own id of a table that was there before."""
         metadata = table.metadata()
         name = metadata.name or ""
-        return name if re.fullmatch(rf"{self.stream}-[0-9a-f]{{32}}", name) else str(metadata.id)
-
-    def _record(self, table_id: str) -> OutputRow:
-        return retry_transient(
-            lambda: self.store.outputs.record(self.stream, table_id=table_id, path=self.path),
-            what=f"recording the table of {self.stream}",
-        )
+        is_own = re.fullmatch(rf"{re.escape(self.stream)}-[0-9a-f]{{32}}", name)
+        return name if is_own else str(metadata.id)
 
 
-def require_conditional_writes(path: str, connect: Callable[[], S3Connection]) -> None:
-    """Raise if the endpoint of a table in S3 lets two replicas write one commit; asked beside the table."""
+def require_conditional_writes(
+    store: ControlStore, path: str, connect: Callable[[], S3Connection]
+) -> None:
+    """Raise if the endpoint of a table in S3 lets two replicas write one commit; it is tried once, beside the table."""
+    if not path.startswith("s3://"):
+        return
     from holdfast.resources.object_store.s3 import S3ObjectStore
 
     url = urlsplit(path)
-    endpoint = S3ObjectStore(lambda: replace(connect(), bucket=url.netloc, prefix=""))
-    endpoint.require_conditional_writes(f"{url.path.strip('/')}.probe-{uuid4().hex[:8]}")
+    bucket = replace(connect(), bucket=url.netloc, prefix="")
+    if not store.identity.has_conditional_writes(bucket.place):
+        endpoint = S3ObjectStore(lambda: bucket)
+        endpoint.require_conditional_writes(f"{url.path.strip('/')}.probe-{uuid4().hex[:8]}")
+        store.identity.record_conditional_writes(bucket.place)

@@ -52,7 +52,7 @@ class Sender:
         """
         with self._lock:
             self._sink.prepare(df.schema)
-            write = epoch not in self._held_back and not self._sink.is_done(epoch)
+            write = epoch not in self._held_back and not self._sink.is_done(epoch, read=read)
         # The plan runs in any case: Spark's state has to include the epoch.
         staged = replace(self._sink.stage(df, epoch, write=write), read=read)
         with self._lock:
@@ -63,10 +63,11 @@ class Sender:
         with self._lock:
             self._sink.prepare(None)
             for epoch in self.held_back:
-                if self._sink.is_done(epoch):
+                staged = self._held_back[epoch]
+                if self._sink.is_done(epoch, read=staged.read):
                     self._drop(epoch)
                 else:
-                    self._send(self._held_back[epoch], epoch)
+                    self._send(staged, epoch)
                     del self._held_back[epoch]
             self._is_open = True
 
@@ -89,7 +90,8 @@ class Sender:
             with self._lock:  # for one epoch only: `open` must not wait for all of them
                 if epoch not in self._held_back:
                     continue
-                if self._ledger.entry(epoch) is None or not self._sink.is_done(epoch):
+                read = self._held_back[epoch].read
+                if self._ledger.entry(epoch) is None or not self._sink.is_done(epoch, read=read):
                     return
                 self._drop(epoch)
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -25,7 +25,7 @@ from holdfast.ft_policies.epochs import Close, since_last_epoch, skip_before
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.tiers import Guarantee
 from holdfast.resources.clock import SYSTEM_CLOCK
-from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.retry import retry_transient
@@ -91,7 +91,7 @@ class EpochReader(DataSourceStreamReader):
     """Offsets are epoch numbers: `{"epoch": k}` means that epoch k is the last one read.
 
     `input` is the digest of what was decided for it. Spark keeps it in the checkpoint, so a control store that has
-    lost the decision, and has another one by now, is noticed.
+    lost the decision, and has another one by now, is noticed: before the epoch is read, and before the next one is.
     """
 
     def __init__(self, spec: ReplicaSpec, schema: StructType) -> None:
@@ -109,7 +109,7 @@ class EpochReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Advance by one epoch, if the gate is open and the next epoch is or can be decided."""
         try:
-            epoch = self._next(start["epoch"] + 1)
+            epoch = self._next(start)
         except TransientError as error:
             log.warning("waiting for the next epoch: %s", error)
             self._sample_waiting(start["epoch"] + 1)
@@ -117,32 +117,48 @@ class EpochReader(DataSourceStreamReader):
         return start if epoch is None else {"epoch": epoch.epoch, "input": digest_input(epoch)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Look up what the epochs after `start` up to `end` consist of."""
-        first, last = start["epoch"] + 1, end["epoch"]
-        epochs = retry_transient(
-            lambda: self._store.epochs.between(self._spec.stream.name, first, last),
+        """Look up what the epochs after `start` up to `end` consist of; both must be decided as they were."""
+        before, last = start["epoch"], end["epoch"]
+        decided = retry_transient(
+            lambda: self._store.epochs.between(self._spec.stream.name, before, last),
             what=f"reading epoch {last} from the epoch log",
         )
-        if len(epochs) != last - first + 1:
-            raise PermanentError(
-                f"the epoch log of {self._spec.stream.name} lacks epochs between {first} and {last}",
-                hint="check control_store.url: the checkpoint belongs to another control store",
-            )
-        planned = end.get("input")
-        if epochs and planned is not None and planned != digest_input(epochs[-1]):
-            raise PermanentError(
-                f"epoch {last} of {self._spec.stream.name} was planned with other input than the epoch log has now",
-                hint="the control store has lost its last commits: restore the stream to an epoch before it",
-            )
+        digests = {epoch.epoch: digest_input(epoch) for epoch in decided}
+        epochs = [epoch for epoch in decided if epoch.epoch > before]
+        if len(epochs) != last - before:
+            self._refuse_missing(last)
+        for offset in (start, end):
+            self._require_as_planned(offset, digests.get(offset["epoch"]))
         try:
             return [
-                EpochSplit(epoch.epoch, index, split, digest=digest_input(epoch))
+                EpochSplit(epoch.epoch, index, split, digest=digests[epoch.epoch])
                 for epoch in epochs
                 for index, split in enumerate(self._source.splits(epoch.input))
             ]
         except TransientError:
             self._sample_waiting(last)
             raise
+
+    def _require_as_planned(self, offset: dict[str, Any], digest: str | None) -> None:
+        """Raise if the epoch of an offset is decided otherwise by now; the epoch before the first may be pruned."""
+        planned = offset.get("input")
+        if None not in (planned, digest) and planned != digest:
+            epoch = offset["epoch"]
+            reason = f"epoch {epoch} was planned with other input than the epoch log has now"
+            self._refuse(epoch, reason)
+
+    def _refuse_missing(self, epoch: int) -> NoReturn:
+        error = self._store.epochs.missing(self._spec.stream.name, epoch)
+        if isinstance(error, LostCommitError):
+            self._refuse(epoch, f"epoch {epoch} was planned, and the epoch log has lost it")
+        raise error
+
+    def _refuse(self, epoch: int, reason: str) -> NoReturn:
+        """Open an incident, and raise; most of Spark's processes do not import what it takes."""
+        from holdfast.streaming.sinks.ledger_writer import refuse_epoch
+
+        stream, replica = self._spec.stream.name, self._spec.replica
+        refuse_epoch(self._store, epoch, stream=stream, replica=replica, reason=reason)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in a Spark task; from the inbox if it was prefetched."""
@@ -185,13 +201,13 @@ class EpochReader(DataSourceStreamReader):
         # opens the control store, which only a proposer needs
         return assigned_names(self._store, self._spec.stream.name, self._spec.replica, files)
 
-    def _next(self, number: int) -> Epoch | None:
-        gate = self._gate.get()
+    def _next(self, start: dict[str, Any]) -> Epoch | None:
+        gate, number = self._gate.get(), start["epoch"] + 1
         if not gate.open:
             return None
         decided = self._store.epochs.get(self._spec.stream.name, number)
         if decided is None:
-            decided = self._propose(number, gate.token)
+            decided = self._propose(start, gate.token)
             self._sample_lag(number)
         else:
             self._sample_replay(decided)
@@ -199,25 +215,27 @@ class EpochReader(DataSourceStreamReader):
             self._see(decided)
         return decided
 
-    def _propose(self, number: int, token: int) -> Epoch | None:
-        name, now = self._spec.stream.name, self._store.now()
-        last = self._before(number)
+    def _propose(self, start: dict[str, Any], token: int) -> Epoch | None:
+        name, now, number = self._spec.stream.name, self._store.now(), start["epoch"] + 1
+        last = self._before(start)
         position = None if last is None else last.end
         taken = self._skip(last, token, now=now) or self._take(last, now=now)
         if taken is None:
             return None
-        return self._store.epochs.propose(
-            EpochProposal(
-                stream=name,
-                epoch=number,
-                start=dict(position or {}),
-                end=dict(taken.end),
-                input=dict(taken.input),
-                rows=taken.rows,
-                token=token,
-                proposer=self._spec.replica,
-            )
+        proposal = EpochProposal(
+            stream=name,
+            epoch=number,
+            start=dict(position or {}),
+            end=dict(taken.end),
+            input=dict(taken.input),
+            rows=taken.rows,
+            token=token,
+            proposer=self._spec.replica,
         )
+        try:
+            return self._store.epochs.propose(proposal, after=last)
+        except LostCommitError as error:
+            self._refuse(number - 1, str(error))
 
     def _take(self, last: Epoch | None, *, now: float) -> Taken | None:
         position = None if last is None else last.end
@@ -299,9 +317,15 @@ class EpochReader(DataSourceStreamReader):
             ]
         )
 
-    def _before(self, number: int) -> Epoch | None:
-        if self._last is None or self._last.epoch != number - 1:
-            self._see(self._store.epochs.get(self._spec.stream.name, number - 1))
+    def _before(self, start: dict[str, Any]) -> Epoch | None:
+        """The decision that the next epoch continues from; raise if the epoch log has lost it, or has another one."""
+        number = start["epoch"]
+        if number != BEFORE_ALL and (self._last is None or self._last.epoch != number):
+            last = self._store.epochs.get(self._spec.stream.name, number)
+            if last is None:
+                self._refuse_missing(number)
+            self._require_as_planned(start, digest_input(last))
+            self._see(last)
         return self._last
 
     def _see(self, last: Epoch | None) -> None:

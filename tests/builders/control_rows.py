@@ -18,7 +18,7 @@ from holdfast.resources.control_store.records import (
     Slot,
     SnapshotRow,
 )
-from holdfast.resources.control_store.schema import epochs
+from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import IncidentKey
 from holdfast.resources.vault.records import build_snapshot_row
@@ -90,6 +90,14 @@ def register(
 def decide(store: ControlStore, epochs: int, *, stream: str = "words") -> None:
     for epoch in range(epochs):
         store.epochs.propose(a_proposal(epoch, stream=stream))
+
+
+def lose(store: ControlStore, table: sa.Table, *numbers: int, stream: str = "words") -> None:
+    """Let the control store lose epochs of its epoch log or its ledger."""
+    with store._database.write() as connection:
+        for rows in (ledger_copies, table) if table is ledger else (table,):
+            lost = sa.delete(rows).where(rows.c.stream == stream, rows.c.epoch.in_(numbers))
+            connection.execute(lost)
 
 
 def set_decision_time(store: ControlStore, stream: str, seconds: float) -> None:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.transaction import AddAction
 
-from holdfast.resources.control_store.tables.identity import dead_letters_of
+from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.output import StreamOutput
 
@@ -22,13 +22,12 @@ def a_table(path: str) -> DeltaTable:
 
 def own_tables(project: Project, stream: str = "clicks") -> None:
     """Record the tables that are there as the stream's, as a replica does that opens them."""
-    names = {
-        stream: project.config.table_path(stream),
-        dead_letters_of(stream): project.config.dead_letters_path(stream),
-    }
-    for name, path in names.items():
-        if path is not None and DeltaTable.is_deltatable(path):
-            StreamOutput(project.store, name, path).adopt(DeltaTable(path))
+    config = project.config
+    connect = connector(config.deployment.object_store, config.home)
+    output, letters = config.table_path(stream), config.dead_letters_path(stream)
+    StreamOutput(project.store, stream, output, connect).find()
+    if letters is not None:
+        StreamOutput.of_dead_letters(project.store, stream, letters, connect).find()
 
 
 def a_commit(

@@ -19,6 +19,7 @@ DIFFERENCES = {
     "input_differs",
     "input_reappeared",
     "input_reused",
+    "output_lost",
     "snapshots_lost",
 }
 

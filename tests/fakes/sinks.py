@@ -159,7 +159,7 @@ class SimulatedSink:
         with self.alone():
             pass
 
-    def is_done(self, epoch: int) -> bool:
+    def is_done(self, epoch: int, *, read: str | None = None) -> bool:
         with self.alone():
             self.newest_seen = self.table.newest
         entry = self.entries.entry(epoch)

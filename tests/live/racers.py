@@ -127,7 +127,7 @@ def commit_beside_a_restore(url: str, name: str) -> int:
             while (last := store.ledger.last("words")) is None or last.epoch < 20:
                 continue
             return store.restores.begin(wish) or 0
-        for epoch in range(3, 10_000):
+        for epoch in range(10_000):
             try:
                 store.ledger.commit(an_entry(epoch, replica=name))
             except PermanentError:

@@ -1,7 +1,8 @@
 """What must hold: no epoch is lost, doubled or computed from other input.
 
-After the control store has lost a commit, the epoch log may differ from what a replica has read before. A
-difference must have become an incident by the time the stream is at rest, or the table has each row once.
+After the control store has lost a commit, the epoch log may differ from what a replica has read before. The table has
+each row once all the same, and a difference must have become an incident by the time the stream is at rest: a restore
+closes it.
 """
 
 from itertools import pairwise
@@ -11,20 +12,20 @@ from tests.model.state import Bound, State
 
 def find_violation(state: State) -> str | None:
     """What is wrong in this state; `None` if nothing is."""
-    doubled = _find_doubled(state)
-    if doubled is not None or state.losses:
-        return None if state.incidents and state.losses else doubled
-    return _find_other_input(state) or _find_hole(state)
+    wrong = _find_doubled(state) or _find_hole(state) or _find_wrong_entry(state)
+    if wrong is not None:
+        return wrong
+    return _find_lost_rows(state) if state.losses else _find_other_input(state)
 
 
 def find_violation_at_rest(state: State, bound: Bound) -> str | None:
     """What is wrong once nothing more happens."""
-    if state.losses and state.incidents:
+    if state.losses and state.incidents == ("input_differs",):
         return None
-    if state.losses:
-        return _find_lost_rows(state) or _find_incomplete(state, bound)
+    if state.losses and not state.incidents:
+        return _find_incomplete(state, bound)
     if state.incidents:
-        return f"incidents {', '.join(state.incidents)} without a loss"
+        return f"incidents {', '.join(state.incidents)}"
     return _find_incomplete(state, bound)
 
 
@@ -40,6 +41,15 @@ def _find_other_input(state: State) -> str | None:
     for epoch, _, output in state.table.commits:
         if epoch < len(log) and output != log[: epoch + 1]:
             return f"epoch {epoch} was computed from {output}, the epoch log has {log}"
+    return None
+
+
+def _find_wrong_entry(state: State) -> str | None:
+    for epoch, entry in enumerate(state.store.ledger):
+        if entry is None:
+            return f"the ledger goes on without epoch {epoch}"
+        if entry.output[-1] != state.store.decided(epoch):
+            return f"the entry of epoch {epoch} was computed from {entry.output[-1]}"
     return None
 
 

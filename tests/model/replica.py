@@ -194,7 +194,8 @@ def _process(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
 def _start(state: State, replica: Replica) -> Iterator[Step]:
     """Restore a snapshot: the newest one may be of any epoch that a primary has finished."""
     for epochs in {0, len(state.snapshot)}:
-        restored = replica._replace(at=IDLE, computed=state.snapshot[:epochs])
+        past = state.snapshot[:epochs]
+        restored = replica._replace(at=IDLE, computed=past, restored=len(past))
         yield f"{replica.id} starts after {epochs} epochs", state.put(replica, restored)
 
 
@@ -210,20 +211,25 @@ def _next_epoch(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
 
 def _read(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     number, store = len(replica.computed), state.store
+    last = replica.computed[-1] if number else None
+    if rules.reader_compares_input and number and store.decided(number - 1) != last:
+        raise InputDiffersError(f"epoch {number - 1} was decided again")
     decided = store.decided(number)
     if decided is None or not rules.first_proposal_wins:
         waiting = _waiting_rows(replica, number, state.losses)
         pace = _close(waiting, first=number == 0)
         start = _position(state, replica)
-        store, decided = rule.propose(store, number, (start, start + pace.rows), rules)
+        after = last if rules.reader_compares_input else None
+        slice_ = (start, start + pace.rows)
+        store, decided = rule.propose(store, number, slice_, rules, after=after)
     read = replica._replace(at=READ, input=decided, follows_own=True)
     label = f"{replica.id} reads epoch {number}: rows {decided[0]} to {decided[1]}"
     yield label, state._replace(store=store).put(replica, read)
 
 
 def _waiting_rows(replica: Replica, epoch: int, losses: int) -> int:
-    """Two proposals of one epoch never have the same rows: 1, 2 or none, by replica and epoch."""
-    return (int(replica.id[1:]) + epoch + losses + 1) % 3
+    """An epoch that is decided again never has the same rows: 1, 2 or none, by replica and epoch."""
+    return (epoch + (0 if losses else int(replica.id[1:]) + 1)) % 3
 
 
 @cache
@@ -242,16 +248,16 @@ def _position(state: State, replica: Replica) -> int:
         return replica.computed[-1][1]
     before = state.store.decided(number - 1)
     if before is None:
-        raise RefusedError(f"epoch {number - 1} is not in the epoch log")
+        raise InputDiffersError(f"epoch {number - 1} is not in the epoch log")
     return before[1]
 
 
 def _is_done(state: State, replica: Replica, output: Output, rules: Rules) -> bool:
     epoch = len(output) - 1
     newest, entry = _newest(state.table, replica), state.store.entry(epoch)
-    if entry is None and newest > epoch:
-        raise RefusedError(f"the table has epochs after {epoch} that are not in the ledger")
     if newest >= epoch:
+        if entry is None and state.table.commit_of(epoch) is None:
+            raise InputDiffersError(f"neither the table nor the ledger has epoch {epoch}")
         _compare(state.table, output, rules)
         return True
     return entry is not None and _is_empty(entry.output[-1])
@@ -308,8 +314,12 @@ def _commit(table: Table, replica: Replica, output: Output, rules: Rules) -> Tab
     if _is_empty(output[-1]):
         return table
     if newest >= epoch and rules.table_has_transactions:
+        if table.commit_of(epoch) is None:
+            raise InputDiffersError(f"the table is past epoch {epoch}, which it does not have")
         _compare(table, output, rules)
         return table
+    if 0 <= newest < epoch:  # a replica that was paused may have committed late
+        _compare(table, output[: newest + 1], rules)
     versions = list(table.versions)
     versions[replica.history] = max(newest, epoch)
     commits = (*table.commits, Commit(epoch, replica.history, output))
@@ -331,10 +341,23 @@ def _enter(state: State, replica: Replica, rules: Rules) -> Step:
 
 
 def _write_entry(state: State, replica: Replica, output: Output, rules: Rules) -> State:
-    epoch = len(output) - 1
-    store, agrees = rule.enter(state.store, epoch, replica.id, output, replica.history, rules)
+    epoch, store = len(output) - 1, state.store
+    if rules.ledger_in_order and epoch > len(store.ledger):
+        store = _enter_lost(state, replica, output, rules)
+    store, agrees = rule.enter(store, epoch, replica.id, output, replica.history, rules)
     entered = state._replace(store=store)
     return entered if agrees else entered.with_incident("digest_differs")
+
+
+def _enter_lost(state: State, replica: Replica, output: Output, rules: Rules) -> rule.Store:
+    """Enter epochs again that this process has entered; those before it started, if the table has them."""
+    store = state.store
+    for epoch in range(len(store.ledger), len(output) - 1):
+        if epoch < replica.restored and state.table.commit_of(epoch) is None:
+            raise InputDiffersError(f"there is no record of epoch {epoch}")
+        lost = output[: epoch + 1]
+        store, _ = rule.enter(store, epoch, replica.id, lost, replica.history, rules)
+    return store
 
 
 def _oldest_held(replica: Replica) -> Output:

@@ -11,6 +11,10 @@ class Rules:
     """A replica that finds its epoch in the table compares the input, and stops if it differs."""
     entry_compares_input: bool = True
     """The ledger refuses an epoch that was computed from other input than the epoch log has now."""
+    reader_compares_input: bool = True
+    """A replica continues only from the decision that it has read."""
+    ledger_in_order: bool = True
+    """The ledger takes no epoch before the one before it."""
     table_has_transactions: bool = True
     """The table refuses an epoch that it has."""
     rollback_closes_history: bool = True

@@ -52,6 +52,16 @@ PLANTED = {
         kinds=("kill", "lose"),
         rules=Rules(entry_compares_input=False),
     ),
+    "an epoch that is continued from without comparing its input": Bound(
+        epochs=2,
+        launches=2,
+        faults=2,
+        kinds=("kill", "lose"),
+        rules=Rules(reader_compares_input=False),
+    ),
+    "a ledger that takes an epoch before the one before it": Bound(
+        epochs=2, launches=2, faults=1, kinds=("lose",), rules=Rules(ledger_in_order=False)
+    ),
     "a commit without application transaction": Bound(
         epochs=1, launches=2, kinds=("pause",), rules=Rules(table_has_transactions=False)
     ),

@@ -48,6 +48,8 @@ class Replica(NamedTuple):
     held: tuple[int, ...] = ()
     follows_own: bool = False
     """Whether it knows the last decision itself; otherwise it reads it."""
+    restored: int = 0
+    """How many epochs were in the snapshot that its process started from."""
     claim: tuple[str | None, Lease | None] | None = None
     """What it observed of a failed primary, on its way to a takeover."""
 

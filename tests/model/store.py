@@ -21,7 +21,11 @@ class RefusedError(Exception):
 
 
 class InputDiffersError(RefusedError):
-    """An epoch was computed from other input than was decided, or than the table has."""
+    """An epoch was computed from other input than was decided, or than the table has, or its decision is lost."""
+
+
+class MissingEntryError(InputDiffersError):
+    """The entry of the epoch before is lost."""
 
 
 class Lease(NamedTuple):
@@ -190,12 +194,16 @@ def end(store: Store, replica: str, slot: str | None = None) -> Store:
     return store._replace(rows=rows)
 
 
-def propose(store: Store, epoch: int, slice_: Range, rules: Rules) -> tuple[Store, Range]:
-    """First writer wins, and no hole is left."""
+def propose(
+    store: Store, epoch: int, slice_: Range, rules: Rules, *, after: Range | None = None
+) -> tuple[Store, Range]:
+    """First writer wins, no hole is left, and it continues from the decision `after`."""
     decided = store.decided(epoch)
     if decided is None:
         if epoch > len(store.log):
-            raise RefusedError(f"epoch {epoch} would leave a hole in the epoch log")
+            raise InputDiffersError(f"epoch {epoch} would leave a hole in the epoch log")
+        if after is not None and store.decided(epoch - 1) != after:
+            raise InputDiffersError(f"epoch {epoch - 1} was decided again")
         return store._replace(log=(*store.log, slice_)), slice_
     if rules.first_proposal_wins:
         return store, decided
@@ -214,9 +222,10 @@ def enter(
     first = store.entry(epoch)
     if first is not None:
         return store, first.output == output
+    if epoch > len(store.ledger) and rules.ledger_in_order:
+        raise MissingEntryError(f"epoch {epoch - 1} is not entered")
     missing = (None,) * (epoch - len(store.ledger))
-    ledger = (*store.ledger[:epoch], *missing, Entry(replica, output), *store.ledger[epoch + 1 :])
-    return store._replace(ledger=ledger), True
+    return store._replace(ledger=(*store.ledger, *missing, Entry(replica, output))), True
 
 
 def request_restore(store: Store, epoch: int) -> Store:
@@ -246,7 +255,7 @@ def begin_restore(store: Store) -> tuple[Store, int | None]:
     if restore.begun:
         return store, 0
     kept = store.ledger[: restore.epoch + 1]
-    moved = sum(entry is not None for entry in store.ledger[restore.epoch + 1 :])
+    moved = len(store.ledger[restore.epoch + 1 :])
     lease = store.lease
     if lease is not None:
         lease = lease._replace(holder=None, token=lease.token + 1, expires_at=0)

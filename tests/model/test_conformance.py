@@ -3,6 +3,7 @@
 import random
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,17 +190,26 @@ class Pair:
         epoch = max(len(self.model.log) - self.random.choice([-1, 0, 0, 1]), 0)
         start = self.random.randrange(9)
         proposal = EpochProposal(**a_slice(epoch, start))
+        after = self.real.epochs.get(STREAM, epoch - 1)
+        if (
+            after is not None and self.random.random() > MATCHING
+        ):  # as it was decided before it was lost
+            after = replace(after, decided_at=after.decided_at - 1.0, end={"row": -1})
+        modelled_after = after and (after.start["row"], after.end["row"])
         self.model, decided = both(
             self.model,
-            lambda: rule.propose(self.model, epoch, (start, start + 1), PRODUCT),
-            lambda: self.real.epochs.propose(proposal),
+            lambda: rule.propose(
+                self.model, epoch, (start, start + 1), PRODUCT, after=modelled_after
+            ),
+            lambda: self.real.epochs.propose(proposal, after=after),
         )
         if decided is not None:
             modelled, row = decided
             assert modelled == (row.start["row"], row.end["row"])
 
     def enter(self) -> None:
-        epoch, start = self.random.randrange(4), self.random.randrange(2)
+        epoch = max(len(self.model.ledger) - self.random.choice([-1, 0, 0, 1]), 0)
+        start = self.random.randrange(2)
         decided = self.model.decided(epoch)
         if decided is not None and self.random.random() < MATCHING:
             start = decided[0]

@@ -70,14 +70,12 @@ def close_incident(
     Fails unless it is open and of a kind that no sensor closes: any other would be opened again.
     """
     from holdfast.resources.control_store.records import IncidentState
-    from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
-    from holdfast.streaming.sources.assigned import INPUT_REAPPEARED, INPUT_REUSED
-    from holdfast.streaming.state.lost_state import SNAPSHOTS_LOST
+    from holdfast.resources.control_store.tables.incidents import LASTING, RECOVERY
 
     incident = _find(project.store.incidents.of(stream, open_only=False), id_prefix)
     if incident.state is IncidentState.CLOSED:
         raise PermanentError(f"incident {incident.id} is already closed: {incident.outcome}")
-    if incident.kind not in {DIGEST_DIFFERS, INPUT_REAPPEARED, INPUT_REUSED, SNAPSHOTS_LOST}:
+    if incident.kind in {RECOVERY, *LASTING}:
         name = incident.stream
         raise PermanentError(
             f"incident {incident.id} ({incident.kind}) cannot be closed by hand: "

@@ -31,6 +31,7 @@ from holdfast.resources.vault.manifest import SnapshotName
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.sinks.copy import TableCopy
 from holdfast.streaming.sinks.lineage import dead_letter_writer, writer
+from holdfast.streaming.sinks.output import require_conditional_writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,8 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
 
     def _copy_output(self) -> OutputCopied:
         files = dead_letters = None
+        for copied in filter(None, (self._table, self._dead_letters)):
+            require_conditional_writes(self.project.store, copied.target, copied.connect)
         if not self._table.is_done():
             files = self._table.copy(self.point.later_entries(self.project))
         if (table := self._dead_letters) is not None and not table.is_done():

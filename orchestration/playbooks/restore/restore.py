@@ -37,6 +37,7 @@ from holdfast.orchestration.playbooks.restore.tables import Tables, tables_of
 from holdfast.resources.control_store.records import DesiredState, RestoreRow
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
+from holdfast.streaming.sinks.ledger_writer import CLOSED_BY_RESTORE
 from holdfast.streaming.sinks.rollback import RollbackPoint
 
 
@@ -167,6 +168,7 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
             case EndRestore():
                 # Before the stream should run again: a launch then uses the corrected declaration.
                 apply_declaration(self.project, self.stream)
+                self._close_undone_incidents()
                 self.project.store.restores.finish(self._requested)
                 return StepResult()
             case StartStream():
@@ -176,6 +178,13 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
         undone = self.project.store.restores.set_aside(self.stream, history)
         point = RollbackPoint(stream=self.stream, history=history, epoch=epoch, undone=undone)
         return self._tables.roll(point)
+
+    def _close_undone_incidents(self) -> None:
+        """Close those about a lost commit or table whose epoch is computed again from here on."""
+        incidents, epoch = self.project.store.incidents, self._requested.epoch
+        for incident in incidents.of(self.stream):
+            if incident.kind in CLOSED_BY_RESTORE and incident.detail["epoch"] > epoch:
+                incidents.close(incident.id, f"the stream was restored to epoch {epoch}")
 
     @property
     def _requested(self) -> RestoreRow:

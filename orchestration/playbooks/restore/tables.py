@@ -7,6 +7,7 @@ from holdfast.orchestration.playbooks.base import StepResult
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.lineage import dead_letter_writer, writer
+from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
 
 
@@ -24,6 +25,8 @@ class Tables:
     stream: str
     output: TableRollback | None
     dead_letters: TableRollback | None
+    letters: StreamOutput | None = None
+    """The dead letters as the control store knows them."""
 
     def is_rolled(self, history: int) -> bool:
         """Whether all are open for a history; the same commit closes each for the history before."""
@@ -35,6 +38,8 @@ class Tables:
 
     def roll(self, point: RollbackPoint) -> OutputRolled:
         """Roll back all tables."""
+        if self.letters is not None:
+            self.letters.require_not_away()  # a missing table is created
         version = None if self.output is None else self.output.roll_back(point)
         if self.dead_letters is not None:
             self.dead_letters.roll_back_dead_letters(point)
@@ -46,9 +51,12 @@ def tables_of(project: Project, stream: str) -> Tables:
     config, declared = project.config, project.config.stream(stream)
     connect = connector(config.deployment.object_store, config.home)
     is_table = isinstance(declared.sink, DeltaSink)
-    dead_letters = config.dead_letters_path(declared)
+    dead_letters, letters = config.dead_letters_path(declared), None
+    if dead_letters is not None:
+        letters = StreamOutput.of_dead_letters(project.store, stream, dead_letters, connect)
     return Tables(
         stream=stream,
         output=TableRollback(config.table_path(declared), connect) if is_table else None,
         dead_letters=None if dead_letters is None else TableRollback(dead_letters, connect),
+        letters=letters,
     )

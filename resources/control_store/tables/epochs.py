@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.epoch_records import LostCommitError
 from holdfast.resources.control_store.records import (
     LOST_STATE,
     Epoch,
@@ -61,7 +62,12 @@ class Epochs:
         before = epochs.alias("before")
         stream = sa.bindparam("stream", type_=sa.Text)
         number = sa.bindparam("epoch", type_=sa.BigInteger)
-        follows = sa.exists().where(before.c.stream == stream, before.c.epoch == number - 1)
+        after = sa.bindparam("after_decided_at", type_=sa.Double)
+        follows = sa.exists().where(
+            before.c.stream == stream,
+            before.c.epoch == number - 1,
+            before.c.decided_at == sa.func.coalesce(after, before.c.decided_at),
+        )
         proposal = sa.select(
             *(sa.bindparam(name, type_=epochs.c[name].type) for name in names),
             store_now(),
@@ -73,30 +79,38 @@ class Epochs:
             .returning(*epochs.c)
         )
 
-    def propose(self, proposal: EpochProposal) -> Epoch:
-        """Decide the epoch; if it was decided before, returns that decision. `PermanentError` if it would leave a hole."""
-        decided = self._decide(proposal) or self.get(proposal.stream, proposal.epoch)
+    def propose(self, proposal: EpochProposal, *, after: Epoch | None = None) -> Epoch:
+        """Decide the epoch; if it was decided before, returns that decision.
+
+        `after` is the decision that the proposal continues from: `LostCommitError` if the epoch log has lost it, also
+        if it has another one by now. `PermanentError` if the epoch was pruned.
+        """
+        decided_at = None if after is None else after.decided_at
+        values = {**asdict(proposal), "after_decided_at": decided_at}
+        decided = self._decide(proposal, values) or self.get(proposal.stream, proposal.epoch)
         if decided is None:
-            raise self._undecidable(proposal.stream, proposal.epoch)
+            raise self.missing(proposal.stream, proposal.epoch)
         return decided
 
-    def _undecidable(self, stream: str, epoch: int) -> PermanentError:
+    def missing(self, stream: str, epoch: int) -> PermanentError:
+        """The error for an epoch that can be neither read nor decided: it is pruned, or a `LostCommitError`."""
         first = int(self._database.fetch(_FIRST_KEPT, {"of_stream": stream})[0]["first"])
         if 0 <= epoch < first:
             return PermanentError(
                 f"epoch {epoch} of {stream} cannot be computed again: epochs before {first} are pruned",
                 hint=f"restore a snapshot of epoch {first} or later: `holdfast snapshots list {stream}` shows them",
             )
-        return PermanentError(
-            f"epoch {epoch} of {stream} cannot be decided: the epoch before it is not in the epoch log",
+        return LostCommitError(
+            f"epoch {epoch} of {stream} cannot be decided: the epoch before it is not in the epoch log any more, "
+            "or was decided again",
             hint="check whether the control store was restored from a backup that is older than the checkpoint",
         )
 
-    def _decide(self, proposal: EpochProposal) -> Epoch | None:
+    def _decide(self, proposal: EpochProposal, values: Mapping[str, Any]) -> Epoch | None:
         skipped = skipped_rows(proposal.input)
         if not (skipped or proposal.input.get("files")):
-            return self._database.change(Epoch, self._propose, asdict(proposal))
-        values, files = asdict(proposal), files_of(proposal)
+            return self._database.change(Epoch, self._propose, values)
+        files = files_of(proposal)
         with self._database.write() as connection:
             row = connection.execute(self._propose, values).mappings().first()
             decided = None if row is None else Epoch(**row)

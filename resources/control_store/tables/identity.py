@@ -1,4 +1,4 @@
-"""What belongs to the project: its id, its home folder, and the table of each stream.
+"""What belongs to the project: its id, its home folder, the tables of each stream, and the buckets that can hold one.
 
 Each is recorded once, by the first process that asks; a process that finds another one recorded refuses to work.
 """
@@ -12,7 +12,7 @@ from holdfast.resources.control_store.epoch_records import OutputRow
 from holdfast.resources.control_store.records import IdentityRow
 from holdfast.resources.control_store.schema import identity, outputs
 
-_PROJECT, _HOME = "project", "home"
+_PROJECT, _HOME, _CONDITIONAL_WRITES = "project", "home", "conditional_writes"
 _GET = sa.select(identity).where(identity.c.scope == sa.bindparam("of_scope"))
 _OUTPUT = sa.select(outputs).where(outputs.c.stream == sa.bindparam("of_stream"))
 _MOVE = (
@@ -35,6 +35,15 @@ class Identity:
     def bind_home(self, home: str) -> str:
         """Record the id of the home folder with the local folders of the project; the first stands."""
         return self._ensure(_HOME, home)
+
+    def has_conditional_writes(self, bucket: str) -> bool:
+        """Whether a bucket was tried, and refuses to overwrite an object if asked to."""
+        scope = f"{_CONDITIONAL_WRITES}/{bucket}"
+        return self._database.find(IdentityRow, _GET, {"of_scope": scope}) is not None
+
+    def record_conditional_writes(self, bucket: str) -> None:
+        """Record that a bucket refuses to overwrite an object if asked to."""
+        self._ensure(f"{_CONDITIONAL_WRITES}/{bucket}", bucket)
 
     def _ensure(self, scope: str, value: str) -> str:
         row = self._database.find(IdentityRow, _GET, {"of_scope": scope})

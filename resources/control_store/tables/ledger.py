@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
 from holdfast.resources.control_store.records import Committed, Epoch, LedgerEntry
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from holdfast.resources.control_store.tables.epochs import is_within_gap
@@ -37,6 +37,7 @@ _DECIDED = sa.select(epochs).where(
     epochs.c.stream == sa.bindparam("of_stream"), epochs.c.epoch == sa.bindparam("number")
 )
 _LAST = sa.select(ledger).where(_OF_STREAM).order_by(ledger.c.epoch.desc()).limit(1)
+_LAST_WITH_ROWS = _LAST.where(ledger.c.rows > 0)
 _BETWEEN = (
     sa.select(ledger)
     .where(_OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
@@ -127,8 +128,8 @@ class LedgerAudit:
     disagreements: list[Disagreement]
 
 
-class OtherInputError(PermanentError):
-    """The control store has lost the decision of an epoch that a replica has read."""
+class MissingEntryError(LostCommitError):
+    """The ledger has lost the entry of the epoch before one that is to be entered."""
 
 
 class Ledger:
@@ -141,8 +142,13 @@ class Ledger:
             for name in ("stream", "epoch", "replica", "rows", "digest", "token")
         }
         of_history = sa.bindparam("of_history", type_=sa.BigInteger)
+        before = ledger.alias("before")
+        follows = sa.exists().where(
+            before.c.stream == named["stream"], before.c.epoch == named["epoch"] - 1
+        )
         entry = sa.select(*named.values(), store_now()).where(
-            of_history == current_history(named["stream"])
+            of_history == current_history(named["stream"]),
+            sa.or_(named["epoch"] <= first_kept_epoch(named["stream"]), follows),
         )
         self._enter = (
             database.insert(ledger)
@@ -165,8 +171,8 @@ class Ledger:
         """Enter an epoch's output; the first entry stands, and the result says whether this one agrees.
 
         `history` is that of the replica; `PermanentError` if it has ended. `read` is the digest of the input that it
-        has read; `OtherInputError` if the epoch log has not this input by now. A replica that computes an epoch
-        before a gap again, with less input, need not agree.
+        has read; `LostCommitError` if the epoch log has not this input by now, `MissingEntryError` if the epoch before
+        is not entered. A replica that computes an epoch before a gap again, with less input, need not agree.
         """
         values = asdict(entry)
         del values["committed_at"]
@@ -179,6 +185,7 @@ class Ledger:
             entered = dict(connection.execute(_ENTERED, key).mappings().one())
             _require_current(entered.pop("current"), history, entry)
             excused = bool(entered.pop("excused"))
+            _require_entered(entered["epoch"], entry)
             first = LedgerEntry(**entered)
             agrees = first.digest == entry.digest
             if agrees or not excused:
@@ -196,6 +203,10 @@ class Ledger:
     def last(self, stream: str) -> LedgerEntry | None:
         """The entry of the newest committed epoch."""
         return self._database.find(LedgerEntry, _LAST, {"of_stream": stream})
+
+    def last_with_rows(self, stream: str) -> LedgerEntry | None:
+        """The entry of the newest committed epoch that has rows."""
+        return self._database.find(LedgerEntry, _LAST_WITH_ROWS, {"of_stream": stream})
 
     def last_up_to(self, stream: str, moment: float) -> LedgerEntry | None:
         """The entry of the newest epoch that was committed up to a time of the store's clock."""
@@ -248,7 +259,7 @@ def _require_decided(connection: sa.Connection, entry: LedgerEntry, read: str) -
     decided = connection.execute(_DECIDED, key).mappings().one_or_none()
     if decided is None or digest_input(Epoch(**decided)) != read:
         has = "does not have it any more" if decided is None else "has other input now"
-        raise OtherInputError(
+        raise LostCommitError(
             f"epoch {entry.epoch}: {entry.replica} has read it, and the epoch log {has}",
             hint="restore the stream to an epoch before it",
         )
@@ -260,6 +271,14 @@ def _require_current(current: int, history: int, entry: LedgerEntry) -> None:
             f"{entry.replica} cannot commit: {entry.stream} was restored, and its history is now "
             f"{current}, not {history}",
             hint="do nothing: a replica of the current history continues",
+        )
+
+
+def _require_entered(entered: int | None, entry: LedgerEntry) -> None:
+    if entered is None:
+        raise MissingEntryError(
+            f"epoch {entry.epoch} cannot be entered: epoch {entry.epoch - 1} is not in the ledger any more",
+            hint="restore the stream to an epoch before it",
         )
 
 

@@ -1,14 +1,11 @@
 """The ledger, and what an audit asks of it."""
 
-from typing import Any
-
 import pytest
-import sqlalchemy as sa
 
-from holdfast.resources.control_store.schema import epochs
+from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.ledger import Disagreement
-from tests.builders.control_rows import an_entry, decide
+from holdfast.resources.control_store.tables.ledger import Disagreement, MissingEntryError
+from tests.builders.control_rows import an_entry, decide, lose
 
 
 class TestLedger:
@@ -30,7 +27,7 @@ class TestLedger:
         assert store.ledger.last("words") is None
         for epoch in range(11):
             store.ledger.commit(an_entry(epoch))
-        store.ledger.commit(an_entry(30, stream="others"))
+        store.ledger.commit(an_entry(0, stream="others"))
         last = store.ledger.last("words")
         assert last is not None
         assert last.epoch == 10
@@ -55,11 +52,30 @@ class TestLedger:
         decide(store, 7)
         decide(store, 9, stream="others")
         assert store.ledger.audit("words").uncommitted == [0, 1, 2, 3, 4, 5, 6]
-        for epoch in (0, 2, 4):
+        for epoch in range(5):
             store.ledger.commit(an_entry(epoch))
+        lose(store, ledger, 1, 3)
         audit = store.ledger.audit("words")
         assert audit.holes == [1, 3]
         assert audit.uncommitted == [5, 6]
+
+    def test_no_epoch_is_entered_before_the_one_before_it(self, store: ControlStore) -> None:
+        decide(store, 3)
+        for epoch in range(2):
+            store.ledger.commit(an_entry(epoch))
+        lose(store, ledger, 1)
+        with pytest.raises(MissingEntryError, match="epoch 1 is not in the ledger"):
+            store.ledger.commit(an_entry(2))
+        assert [entry.epoch for entry in store.ledger.between("words", 0, 9)] == [0]
+        for epoch in (1, 2):
+            assert store.ledger.commit(an_entry(epoch)).first
+
+    def test_the_first_kept_epoch_needs_none_before_it(self, store: ControlStore) -> None:
+        decide(store, 3)
+        for epoch in range(2):
+            store.ledger.commit(an_entry(epoch))
+        store.retention.prune_epochs("words", before=2)
+        assert store.ledger.commit(an_entry(2)).first
 
     def test_the_audit_names_each_digest_of_a_disagreement(self, store: ControlStore) -> None:
         store.ledger.commit(an_entry(0, replica="a", digest="x"))
@@ -78,13 +94,6 @@ class TestLedger:
         assert store.ledger.audit("words").disagreements == [
             Disagreement(epoch=0, committed="x", digests={"a": "y"})
         ]
-
-
-def lose(store: ControlStore, table: sa.Table, *lost: int) -> None:
-    """Delete the rows of epochs, as only damage does."""
-    for epoch in lost:
-        of: Any = sa.and_(table.c.stream == "words", table.c.epoch == epoch)
-        store._database.execute(sa.delete(table).where(of))
 
 
 class TestAuditing:

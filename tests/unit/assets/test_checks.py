@@ -14,7 +14,8 @@ from holdfast.observation.status import observe_stream
 from holdfast.observation.tables import newest_rows, open_table
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import LedgerEntry, SnapshotState
-from tests.builders.control_rows import a_snapshot
+from holdfast.resources.control_store.schema import ledger
+from tests.builders.control_rows import a_snapshot, lose
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.projects import a_declaration
 from tests.builders.streams import (
@@ -237,12 +238,13 @@ def test_holes_and_disagreements_are_found(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         for epoch in range(3):
             decide_epoch(project, epoch)
-        for epoch, replica, digest in [(0, "r1", "a"), (2, "r1", "c"), (0, "r2", "b")]:
+        for epoch, replica, digest in [*((n, "r1", "a") for n in range(3)), (0, "r2", "b")]:
             project.store.ledger.commit(
                 LedgerEntry(
                     stream=CLICKS, epoch=epoch, replica=replica, token=1, rows=0, digest=digest
                 )
             )
+        lose(project.store, ledger, 1, stream=CLICKS)
         result = audit(project, CLICKS)
     assert problems(result) == [
         "epoch 1 is missing from the ledger",

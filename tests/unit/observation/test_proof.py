@@ -10,7 +10,9 @@ from deltalake import CommitProperties, write_deltalake
 
 from holdfast.observation.proof import Proof, digest, prove
 from holdfast.resources.control_store.records import LedgerEntry
+from holdfast.resources.control_store.schema import ledger
 from holdfast.resources.project import Project
+from tests.builders.control_rows import lose
 from tests.builders.recorded_stream import STREAM, a_running_stream, an_open_project, commit
 
 EPOCHS = 3
@@ -96,9 +98,12 @@ def test_an_epoch_that_is_twice_in_the_table_is_found(project: Project) -> None:
 
 def test_an_epoch_that_is_missing_is_found(project: Project) -> None:
     output = right(project)
-    del output[1]
+    run(project, {0: output.pop(0)})
+    commit(project, 1, rows=len(output.pop(1)))
+    run(project, output)
+    lose(project.store, ledger, 1, stream=STREAM)
 
-    proof = run(project, output)
+    proof = prove(project, STREAM, key_counts)
 
     assert proof.missing == [1]
     assert "epochs missing from the ledger: 1" in proof.faults()

@@ -24,7 +24,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from tests.builders.checkpoints import SyntheticCheckpoint
-from tests.builders.control_rows import wait_for_the_clock
+from tests.builders.control_rows import lose, wait_for_the_clock
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.doctor_stream import (
     EPOCHS,
@@ -181,9 +181,11 @@ def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
                 proposer="r1",
             )
         )
-    project.store.ledger.commit(
-        LedgerEntry(stream=CLICKS, epoch=silent + 1, replica="r1", token=1, rows=0, digest="0")
-    )
+    for epoch in (silent, silent + 1):
+        project.store.ledger.commit(
+            LedgerEntry(stream=CLICKS, epoch=epoch, replica="r1", token=1, rows=0, digest="0")
+        )
+    lose(project.store, ledger, silent, stream=CLICKS)
     (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.epochs) == (Kind.HOLE_IN_LEDGER, (silent,))
     (advice,) = finding.advice

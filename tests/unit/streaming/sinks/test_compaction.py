@@ -77,7 +77,7 @@ def test_a_range_that_another_run_has_merged_with_epochs_beside_it_is_not_merged
 
 
 def test_a_stream_that_was_about_to_commit_goes_on(project: SinkSetup) -> None:
-    commit(project, 0, 1, 2)
+    commit(project, 0, 1, 2, 3)
     sink = project.sink("a")
     sink.prepare(Rows([]).schema)
     staged = sink.stage(Rows([4]), 4, write=True)

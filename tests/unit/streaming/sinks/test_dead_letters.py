@@ -1,5 +1,6 @@
 """The dead-letter table: each epoch's rejected records once, in files that retention recognises."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,12 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.observation.orphans import STAGED_FOLDER
+from holdfast.orchestration.playbooks.restore.tables import Tables
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.dead_letters import DeadLetterTable
+from holdfast.streaming.sinks.delta_table import make_dead_letters
 from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
 from holdfast.streaming.sources.files import FilesSource
@@ -86,7 +90,7 @@ def test_the_control_store_knows_the_newest_table_as_the_streams(
 
 def owns(letters: DeadLetterTable) -> bool:
     path = letters.spec.dead_letters
-    output = StreamOutput(letters.store, f"{NAME}/dead_letters", path)
+    output = StreamOutput.of_dead_letters(letters.store, NAME, path, letters.spec.connect)
     return DeltaTable.is_deltatable(path) and output.is_own(DeltaTable(path))
 
 
@@ -96,3 +100,43 @@ def test_its_rows_can_be_rolled_back(letters: DeadLetterTable) -> None:
     rollback = TableRollback(letters.spec.dead_letters, letters.spec.connect)
     rollback.roll_back_dead_letters(RollbackPoint(stream=NAME, history=1, epoch=0))
     assert table_of(letters).to_pyarrow_table()["epoch"].to_pylist() == [0]
+
+
+def successor_of(letters: DeadLetterTable) -> DeadLetterTable:
+    return DeadLetterTable(letters.spec, letters.store, letters._source)
+
+
+def test_a_table_that_is_away_is_waited_for(letters: DeadLetterTable, tmp_path: Path) -> None:
+    letters.send(0)
+    table = Path(letters.spec.dead_letters)
+    table.rename(tmp_path / "unmounted")
+    successor = successor_of(letters)
+    with pytest.raises(TransientError, match="words/dead_letters is away"):
+        successor.send(1)
+    assert not table.exists()
+    (tmp_path / "unmounted").rename(table)
+    successor.send(1)
+    assert sorted(table_of(letters).to_pyarrow_table()["epoch"].to_pylist()) == [0, 1]
+
+
+def test_another_table_is_refused(letters: DeadLetterTable) -> None:
+    letters.send(0)
+    shutil.rmtree(letters.spec.dead_letters)
+    make_dead_letters(letters.spec.dead_letters, letters.spec.connect)
+    with pytest.raises(PermanentError, match="is not the table of words/dead_letters"):
+        successor_of(letters).send(1)
+
+
+def test_a_restore_does_not_create_one_that_is_away(
+    letters: DeadLetterTable, tmp_path: Path
+) -> None:
+    letters.send(0)
+    path, connect = letters.spec.dead_letters, letters.spec.connect
+    place = StreamOutput.of_dead_letters(letters.store, NAME, path, connect)
+    tables = Tables(
+        stream=NAME, output=None, dead_letters=TableRollback(path, connect), letters=place
+    )
+    Path(path).rename(tmp_path / "unmounted")
+    with pytest.raises(TransientError, match="is away"):
+        tables.roll(RollbackPoint(stream=NAME, history=1, epoch=0))
+    assert not Path(path).exists()

@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.delta import DeltaSink, _columns
 from holdfast.streaming.sinks.sender import Sender
-from tests.builders.control_rows import a_proposal, decide, wait_for_the_clock
+from tests.builders.control_rows import a_proposal, an_entry, decide, lose, wait_for_the_clock
 from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup as World
 
 
@@ -337,3 +339,171 @@ def test_a_table_that_was_moved_with_its_project_is_the_same(project: World) -> 
     recorded = project.store.outputs.get(NAME)
     assert recorded is not None
     assert recorded.path == str(project.folder / "moved")
+
+
+def kinds(project: World) -> list[str]:
+    return [incident.kind for incident in project.store.incidents.of(NAME)]
+
+
+def input_of(project: World, epoch: int) -> str:
+    decided = project.store.epochs.get(NAME, epoch)
+    assert decided is not None
+    return digest_input(decided)
+
+
+def entered(project: World) -> list[tuple[int, str, str]]:
+    entries = project.store.ledger.between(NAME, 0, 99)
+    return [(entry.epoch, entry.replica, entry.digest) for entry in entries]
+
+
+def decide_again(project: World, epoch: int) -> None:
+    lose(project.store, epochs, epoch)
+    project.store.epochs.propose(a_proposal(epoch, proposer="r2"))
+
+
+@pytest.mark.parametrize("rows", [[1], []])
+def test_an_entry_that_the_ledger_has_lost_is_entered_again_by_the_replica_that_goes_on(
+    project: World, rows: list[int]
+) -> None:
+    decide(project.store, 4)
+    primary = project.sender("a")
+    for epoch in range(3):
+        primary(Rows(rows), epoch, read=input_of(project, epoch))
+    before = entered(project)
+    lose(project.store, ledger, 1, 2)
+    primary(Rows(rows), 3, read=input_of(project, 3))
+    assert entered(project) == [*before, (3, "a", before[0][2])]
+    assert kinds(project) == []
+
+
+def test_a_replica_that_goes_on_stops_if_a_lost_entry_is_of_an_epoch_that_was_decided_again(
+    project: World,
+) -> None:
+    decide(project.store, 2)
+    primary = project.sender("a")
+    primary(Rows([]), 0, read=input_of(project, 0))
+    lose(project.store, ledger, 0)
+    decide_again(project, 0)
+    with pytest.raises(PermanentError, match="epoch 0: a has read it, and the epoch log has other"):
+        primary(Rows([1]), 1, read=input_of(project, 1))
+    assert (kinds(project), entered(project)) == (["input_differs"], [])
+
+
+def test_a_successor_enters_what_only_the_table_has(project: World) -> None:
+    decide(project.store, 4)
+    primary = project.sender("a")
+    for epoch in range(3):
+        primary(Rows([epoch]), epoch, read=input_of(project, epoch))
+    before = entered(project)
+    lose(project.store, ledger, 1, 2)
+    project.sender("b")(Rows([3]), 3, read=input_of(project, 3))
+    assert entered(project) == [*before, (3, "b", f"{3:016x}")]
+
+
+def test_without_any_record_of_a_lost_entry_the_stream_stops(project: World) -> None:
+    decide(project.store, 3)
+    primary = project.sender("a")
+    for epoch, rows in enumerate(([0], [])):
+        primary(Rows(rows), epoch, read=input_of(project, epoch))
+    lose(project.store, ledger, 1)
+    with pytest.raises(PermanentError, match="epoch 1 is not in the ledger any more"):
+        project.sender("b")(Rows([2]), 2, read=input_of(project, 2))
+    assert kinds(project) == ["input_differs"]
+
+
+def test_a_commit_that_another_made_of_other_input_meanwhile_stops_the_replica(
+    project: World,
+) -> None:
+    decide(project.store, 1)
+    old = input_of(project, 0)
+    first, second = project.sink("a"), project.sink("b")
+    for sink in (first, second):
+        sink.prepare(SCHEMA)
+    decide_again(project, 0)
+    staged = replace(second.stage(Rows([2]), 0, write=True), read=input_of(project, 0))
+    first.commit(replace(first.stage(Rows([1]), 0, write=True), read=old), 0)
+    with pytest.raises(PermanentError, match="with other input than b has read"):
+        second.commit(staged, 0)
+    assert (kinds(project), project.output()) == (["input_differs"], [1])
+
+
+def test_an_epoch_of_the_table_is_compared_although_the_ledger_has_it(project: World) -> None:
+    decide(project.store, 1)
+    old = input_of(project, 0)
+    standby = project.sender("b", sending=False)
+    decide_again(project, 0)
+    standby(Rows([2]), 0, read=input_of(project, 0))
+    first = project.sink("a")
+    first.prepare(SCHEMA)
+    first.commit(replace(first.stage(Rows([1]), 0, write=True), read=old), 0)
+    project.store.ledger.commit(an_entry(0, replica="c"))
+    with pytest.raises(PermanentError, match="with other input than b has read"):
+        standby.prune()
+    assert kinds(project) == ["input_differs"]
+
+
+def test_a_table_that_is_older_than_the_ledger_is_refused(project: World) -> None:
+    primary = project.sender("a")
+    for epoch in range(2):
+        primary(Rows([epoch]), epoch)
+    shutil.copytree(project.folder / "table", project.folder / "backup")
+    for epoch, rows in enumerate(([2], []), start=2):
+        primary(Rows(rows), epoch)
+    shutil.rmtree(project.folder / "table")
+    (project.folder / "backup").rename(project.folder / "table")
+    successor = project.sender("b")
+    for _ in range(2):
+        with pytest.raises(PermanentError, match="ends with epoch 1, and the ledger has output"):
+            successor(Rows([4]), 4)
+    (incident,) = project.store.incidents.of(NAME)
+    assert (incident.kind, incident.detail["epoch"]) == ("output_lost", 2)
+    assert project.output() == [0, 1]
+
+
+def test_what_the_table_has_is_read_from_its_log_once(
+    project: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide(project.store, 30)
+    primary = project.sender("a")
+    for epoch in range(30):
+        primary(Rows([epoch]), epoch, read=input_of(project, epoch))
+    read: list[int] = []
+    history = DeltaTable.history
+
+    def counted(table: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
+        read.append(limit or 0)
+        return history(table, limit)
+
+    monkeypatch.setattr(DeltaTable, "history", counted)
+    successor = project.sender("b")
+    for epoch in range(20, 30):
+        successor(Rows([epoch]), epoch, read=input_of(project, epoch))
+    assert read == [30]
+
+
+def test_an_epoch_that_the_table_is_past_without_a_record_of_it_stops_the_replica(
+    project: World,
+) -> None:
+    decide(project.store, 3)
+    primary = project.sender("a")
+    for epoch, rows in enumerate(([0], [], [2])):
+        primary(Rows(rows), epoch, read=input_of(project, epoch))
+    lose(project.store, ledger, 1, 2)
+    with pytest.raises(PermanentError, match="neither its log nor the ledger has it"):
+        project.sender("b")(Rows([]), 1, read=input_of(project, 1))
+    assert kinds(project) == ["input_differs"]
+
+
+def test_an_epoch_that_a_paused_replica_commits_after_it_was_decided_again_without_rows_is_noticed(
+    project: World,
+) -> None:
+    decide(project.store, 2)
+    old = input_of(project, 0)
+    paused, primary = project.sink("paused"), project.sender("b")
+    paused.prepare(SCHEMA)
+    decide_again(project, 0)
+    primary(Rows([]), 0, read=input_of(project, 0))
+    paused.commit(replace(paused.stage(Rows([1]), 0, write=True), read=old), 0)
+    with pytest.raises(PermanentError, match="with other input than b has read"):
+        primary(Rows([1]), 1, read=input_of(project, 1))
+    assert (kinds(project), project.output()) == (["input_differs"], [1])

@@ -12,13 +12,15 @@ from pyspark.sql.types import LongType, StructField, StructType
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import Epoch, EpochProposal
+from holdfast.resources.control_store.schema import epochs
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import Gate, GateState
 from holdfast.streaming.spark.checkpoint import read_input_digest
 from holdfast.streaming.spark.epoch_source import EpochReader
-from tests.builders.control_rows import a_proposal
+from tests.builders.control_rows import a_proposal, lose
 from tests.builders.replicas import a_spec
 
+NAME = "words"
 SCHEMA = StructType([StructField("offset", LongType())])
 
 
@@ -94,3 +96,62 @@ def test_what_a_source_notes_beside_its_position_does_not_change_the_digest() ->
     )
     assert digest_input(noted) == digest_input(epoch)
     assert digest_input(replace(noted, end={"files": 2})) != digest_input(epoch)
+
+
+def input_incidents(store: ControlStore) -> list[object]:
+    return [one.detail["epoch"] for one in store.incidents.of(NAME) if one.kind == "input_differs"]
+
+
+def test_an_epoch_that_was_decided_again_is_not_continued_from(
+    reader: EpochReader, store: ControlStore
+) -> None:
+    first = reader.initialOffset()
+    store.epochs.propose(a_rate_proposal())
+    read = reader.latestOffset(first, ReadAllAvailable())
+    lose(store, epochs, 0)
+    again = store.epochs.propose(a_rate_proposal(rows=20))
+    store.epochs.propose(replace(a_rate_proposal(), epoch=1, start=again.end))
+    planned = reader.latestOffset(read, ReadAllAvailable())
+    with pytest.raises(PermanentError, match="epoch 0 was planned with other input"):
+        reader.partitions(read, planned)
+    assert input_incidents(store) == [0]
+
+
+@pytest.mark.parametrize("decided_again", [True, False])
+def test_no_epoch_is_proposed_after_one_that_the_epoch_log_has_lost(
+    reader: EpochReader,
+    store: ControlStore,
+    decided_again: bool,  # noqa: FBT001 (pytest names it)
+) -> None:
+    store.epochs.propose(a_rate_proposal())
+    read = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    lose(store, epochs, 0)
+    if decided_again:
+        store.epochs.propose(a_rate_proposal(rows=20))
+    with pytest.raises(PermanentError, match="is not in the epoch log any more"):
+        reader.latestOffset(read, ReadAllAvailable())
+    assert store.epochs.get(NAME, 1) is None
+    assert input_incidents(store) == [0]
+
+
+def test_an_epoch_that_was_planned_and_lost_opens_an_incident(
+    reader: EpochReader, store: ControlStore
+) -> None:
+    first = reader.initialOffset()
+    store.epochs.propose(a_rate_proposal())
+    planned = reader.latestOffset(first, ReadAllAvailable())
+    lose(store, epochs, 0)
+    with pytest.raises(PermanentError, match="epoch 0 was planned, and the epoch log has lost it"):
+        reader.partitions(first, planned)
+    assert input_incidents(store) == [0]
+
+
+def test_an_epoch_is_read_when_the_one_before_it_is_pruned(
+    reader: EpochReader, store: ControlStore
+) -> None:
+    first = store.epochs.propose(a_rate_proposal())
+    second = store.epochs.propose(replace(a_rate_proposal(), epoch=1, start=first.end))
+    store.retention.prune_epochs(NAME, before=1)
+    before = {"epoch": 0, "input": digest_input(first)}
+    splits = reader.partitions(before, {"epoch": 1, "input": digest_input(second)})
+    assert len(splits) > 0

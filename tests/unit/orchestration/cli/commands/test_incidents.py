@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.resources.control_store.records import Incident
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.ledger_writer import LedgerWriter
+from holdfast.streaming.sinks.ledger_writer import INPUT_DIFFERS, OUTPUT_LOST, LedgerWriter
+from holdfast.streaming.sources.assigned import INPUT_REUSED
 from tests.builders.recorded_stream import STREAM, a_running_stream, an_open_project
 from tests.cli import holdfast_json, run_holdfast
 from tests.fakes.leases import FixedToken
@@ -63,6 +64,16 @@ def test_json_has_the_closed_incident(tmp_path: Path, project: Project) -> None:
     output = holdfast_json(tmp_path, "incidents", STREAM, "--close", incident.id, "--why", "mended")
     [closed] = output["incidents"]
     assert (closed["id"], closed["state"]) == (incident.id, "closed")
+
+
+@pytest.mark.parametrize("kind", [INPUT_DIFFERS, OUTPUT_LOST, INPUT_REUSED])
+def test_what_no_sensor_closes_is_closed_by_hand(
+    tmp_path: Path, project: Project, kind: str
+) -> None:
+    incident = project.store.incidents.open(stream=STREAM, key="k", kind=kind, detail={})
+    result = run_holdfast(tmp_path, "incidents", "--close", incident.id, "--why", "restored")
+    assert result.exit_code == 0, result.output
+    assert stored(project, incident).outcome == "closed by hand: restored"
 
 
 def test_a_recovery_is_left_to_the_sensor(tmp_path: Path, project: Project) -> None:

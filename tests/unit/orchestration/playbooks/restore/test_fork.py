@@ -11,8 +11,10 @@ from deltalake import DeltaTable
 from holdfast.assets.outputs import audit
 from holdfast.configs.project import ProjectConfig
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.orchestration.playbooks.restore import fork as fork_module
 from holdfast.orchestration.playbooks.restore.fork import Fork
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget
+from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.vault.catalogue import adopt
 from holdfast.streaming.sinks.lineage import writer
 from tests.builders.projects import stream_yaml
@@ -215,3 +217,15 @@ def test_a_sink_of_ones_own_is_not_forked(tmp_path: Path) -> None:
         pytest.raises(PermanentError, match="its sink would write where the original writes"),
     ):
         forked(project)
+
+
+def test_its_storage_is_tried_before_anything_is_written_there(
+    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_store: ControlStore, path: str, _connect: object) -> None:
+        raise PermanentError(f"commits to {path} can be overwritten")
+
+    monkeypatch.setattr(fork_module, "require_conditional_writes", refuse)
+    with pytest.raises(PermanentError, match="can be overwritten"):
+        forked(project)
+    assert list(project.config.root.rglob("*trial*/_delta_log")) == []

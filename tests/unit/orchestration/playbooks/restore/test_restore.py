@@ -15,6 +15,7 @@ from holdfast.orchestration.playbooks.restore.restore import Restore
 from holdfast.resources.control_store.records import DesiredState, EpochProposal, Slot
 from holdfast.resources.control_store.schema import epochs
 from holdfast.resources.project import Project
+from holdfast.streaming.sinks.ledger_writer import INPUT_DIFFERS, OUTPUT_LOST
 from holdfast.streaming.sinks.lineage import CLOSED, dead_letter_writer
 from holdfast.streaming.spec import ReplicaSpec
 from tests.builders.recorded_stream import (
@@ -68,6 +69,19 @@ def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(project: Project)
     newest = project.store.restores.newest(CLICKS)
     assert newest is not None
     assert (newest.snapshot, newest.why) == ("000000000004-1-r1", "bad app")
+
+
+def test_it_closes_the_incidents_of_epochs_that_are_computed_again(project: Project) -> None:
+    def opened(kind: str, epoch: int) -> str:
+        key = f"{kind}/{epoch}"
+        detail = {"epoch": epoch}
+        return project.store.incidents.open(stream=CLICKS, key=key, kind=kind, detail=detail).id
+
+    stay = {opened(INPUT_DIFFERS, 5), opened("digest_differs", 6)}
+    opened(INPUT_DIFFERS, 6)
+    opened(OUTPUT_LOST, 7)
+    restored(project)
+    assert {incident.id for incident in project.store.incidents.of(CLICKS)} == stay
 
 
 @pytest.mark.parametrize("done", range(1, 5))
