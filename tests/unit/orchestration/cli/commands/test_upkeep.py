@@ -8,7 +8,7 @@ from holdfast.ft_policies.playbooks import compact as policy
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.playbooks import compact as playbook
 from holdfast.resources.control_store.sample_names import SampleName
-from tests.builders.delta_tables import a_commit, a_table, words
+from tests.builders.delta_tables import a_commit, a_table, own_tables, words
 from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
 from tests.cli import holdfast_json, run_holdfast
 from tests.fakes.projects import SimulatedProjects, simulated_projects
@@ -24,6 +24,7 @@ def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedProjec
         commit_epochs(project, 6)
         rows = {entry.epoch: entry.rows for entry in project.store.ledger.between(CLICKS, 0, 9)}
         a_table(project.config.table_path(CLICKS))
+        own_tables(project)
         for epoch, count in rows.items():
             a_commit(project.config.table_path(CLICKS), epoch, words(count))
     return projects
