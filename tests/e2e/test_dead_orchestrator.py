@@ -20,7 +20,15 @@ from holdfast.resources.object_store.embedded import EmbeddedS3
 from tests.live.dagster_server import LiveDagster, a_live_dagster
 from tests.live.stream import NAME, TIERED, LiveStream, a_live_stream
 
-pytestmark = [pytest.mark.e2e, pytest.mark.crowded, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.crowded,
+    pytest.mark.timeout(900),
+    # Dagster's client calls the one of GraphQL in an old way.
+    pytest.mark.filterwarnings(
+        "ignore:Using variable_values and operation_name:DeprecationWarning"
+    ),
+]
 
 
 def recoveries(stream: LiveStream) -> list[Incident]:

@@ -26,6 +26,7 @@ OTHER_MEANINGS = {
     SampleName.DEAD_LETTERS,  # a section of a declared source, and a table
     SampleName.DETECT_SECONDS,  # a key of an incident's detail
     SampleName.RECOVERY_SECONDS,  # the same
+    SampleName.INPUT_AWAY,  # the kind of an incident
 }
 
 
