@@ -20,6 +20,7 @@ from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.streaming.sources.base import Backlog, Json, Split, Taken
 from holdfast.streaming.sources.folder import (
+    SYSTEM_DISK,
     InputFolder,
     ListedFile,
     LocalFolder,
@@ -209,6 +210,7 @@ class FilesSource:
             for taken in inputs
             for file in files_read(taken)
             if there.get(file["name"]) != (file["size"], file["changed_ns"])
+            and self.fault(file) is not None  # it may have another pattern
         ]
 
     def files(self, position: Json | None) -> list[ListedFile]:
@@ -270,10 +272,8 @@ class FilesSource:
         files = self._folder.list(self._taken, again, now=now, mount=position.get(MOUNT))
         for name in again:
             del self._taken[name]
-        is_first, old_ns = (
-            self._listed_at == float("-inf"),
-            position.get(TAKEN_UNTIL, 0) - MARGIN_NS,
-        )
+        is_first = self._listed_at == float("-inf")
+        old_ns = position.get(TAKEN_UNTIL, 0) - MARGIN_NS
         for file in files:
             if is_first and file.arrived_ns < old_ns:
                 self._taken[file.name] = None
@@ -375,7 +375,7 @@ def _by_name(file: ListedFile) -> str:
 
 
 def _on(mount: str | None) -> Json:
-    return {} if mount is None else {MOUNT: mount}
+    return {} if mount in (None, SYSTEM_DISK) else {MOUNT: mount}
 
 
 def _rows_per_byte(recent: Sequence[Json]) -> float | None:

@@ -18,6 +18,7 @@ from holdfast.ft_policies.errors import TransientError
 QUIET_SECONDS = 3.0
 """Longer than the times of any file system are coarse: a change after a listing has another time than one before."""
 LISTED_AGAIN_SECONDS = 60.0
+SYSTEM_DISK = "/"
 LOCAL_FILESYSTEMS = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs")
 """Where a folder's time of change is never out of date; network and user-space file systems may cache it."""
 
@@ -45,7 +46,7 @@ class Mount:
 
 def find_mount(path: str, table: Path = Path("/proc/self/mountinfo")) -> Mount:
     """The mount that a path is on now."""
-    path, mount = os.path.realpath(path), Mount("/", "")
+    path, mount = os.path.realpath(path), Mount(SYSTEM_DISK, "")
     for line in table.read_bytes().splitlines():
         place, _, device = line.partition(b" - ")
         point = os.fsdecode(place.split()[4].decode("unicode_escape").encode("latin-1"))
@@ -59,7 +60,7 @@ class InputFolder(Protocol):
     """Where input arrives."""
 
     mount: str | None
-    """Where the disk with the folder was mounted when files were last seen in it; `None` for the system's own."""
+    """Where the disk with the folder was mounted when files were last seen in it; `None` if none were."""
 
     def list(
         self, known: Collection[str], again: Collection[str], *, now: float, mount: str | None
@@ -135,7 +136,7 @@ class LocalFolder:
     mount: str | None = None
     _kind: str = ""
     _names: Sequence[str] = ()
-    _changed_ns: int = -1
+    _state: tuple[int, int, int] | None = None
     _unchanged_since: float = float("inf")
     _listed_at: float = float("-inf")
 
@@ -174,9 +175,10 @@ class LocalFolder:
         Its time of change says so on a local file system, once the folder was read some time after it. That it is
         read every minute all the same is a precaution.
         """
-        changed_ns = Path(self.root).stat().st_mtime_ns
-        if changed_ns != self._changed_ns or now < self._unchanged_since:
-            self._changed_ns, self._unchanged_since = changed_ns, now
+        found = Path(self.root).stat()
+        state = (found.st_dev, found.st_ino, found.st_mtime_ns)
+        if state != self._state or now < self._unchanged_since:
+            self._state, self._unchanged_since = state, now
         return (
             self._kind in LOCAL_FILESYSTEMS
             and self._listed_at - self._unchanged_since >= QUIET_SECONDS
@@ -189,12 +191,12 @@ class LocalFolder:
         self._require_mounted(bool(names), mount, found)
         self._kind, self._listed_at = found.kind, now
         if names:
-            self.mount = None if found.point == "/" else found.point
+            self.mount = found.point
         return names
 
     def _require_mounted(self, has_files: bool, mount: str | None, found: Mount) -> None:  # noqa: FBT001
         expected = self.mount or mount
-        if not has_files and expected is not None and found.point != expected:
+        if not has_files and expected not in (None, SYSTEM_DISK, found.point):
             raise TransientError(
                 f"the input folder {self.path} is away: it was on a disk at {expected}, and is empty",
                 hint="mount the disk: the stream waits, and continues then; if its files are lost for good, put any "

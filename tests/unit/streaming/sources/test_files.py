@@ -224,6 +224,13 @@ def test_files_of_decided_epochs_that_are_gone_or_have_changed_are_named(tmp_pat
     assert folder.source.lacking([taken.input]) == ["a.jsonl", "c.jsonl"]
 
 
+def test_files_of_an_earlier_pattern_are_not_lacking(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.lines("a.jsonl", 1)
+    taken = folder.source.take(None, 1, now=NOW)
+    assert Folder(tmp_path, pattern="new*").source.lacking([taken.input]) == []
+
+
 def test_an_assigned_file_is_asked_for_once_while_it_is_listed(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.lines("a.jsonl", 1)
@@ -497,6 +504,22 @@ def test_an_empty_mount_point_is_away_not_empty(tmp_path: Path) -> None:
     (folder.path / "_lost").touch()
     with pytest.raises(PermanentError, match=r"a\.jsonl is gone"):
         list(folder.source.read(split))
+
+
+def test_a_folder_that_was_moved_to_the_disk_of_the_system_may_be_empty(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.mount = Mount("/mnt", "ext4")
+    folder.lines("a.jsonl", 1)
+    assert folder.take(10) == ["a.jsonl"]
+    folder.fail_over()
+    folder.mount = Mount("/", "ext4")
+    folder.lines("b.jsonl", 1)
+    assert folder.take(10) == ["b.jsonl"]
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).unlink()
+    assert folder.take(10, now=NOW + 60) == []
+    folder.fail_over()
+    assert folder.take(10) == []
 
 
 def test_a_folder_that_was_emptied_is_empty_wherever_it_is(tmp_path: Path) -> None:
