@@ -90,6 +90,7 @@ def fork(store: ControlStore) -> None:
 def restore(store: ControlStore) -> None:
     wanted = store.restores.request("words", epoch=0, snapshot=None, why="", run="run")
     assert store.restores.begin(wanted) == EPOCHS - 1
+    store.restores.finish(wanted)
 
 
 def prune(store: ControlStore) -> None:
