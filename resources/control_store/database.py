@@ -41,7 +41,7 @@ from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 BUSY_SECONDS = 5.0
 """How long to wait for a lock; `?timeout=` in a SQLite URL overrides it."""
 CONNECTIONS = 2
-"""The connections of one process to PostgreSQL: its threads take turns, and the server has about a hundred."""
+"""The connections of one process to PostgreSQL, besides that of a heartbeat: its threads take turns."""
 TURN_SECONDS = 60.0
 """How long a thread waits for its turn: longer than any statement may take."""
 
