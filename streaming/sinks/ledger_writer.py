@@ -195,7 +195,7 @@ def refuse_epoch(
     """Open an incident that a restore to before this epoch closes, and raise."""
     hint = hint or (
         "the control store has lost its last commits, as a restored backup or a standby that was behind: "
-        f"restore {stream} to an epoch before {epoch}"
+        f"restore {stream} to an epoch before {epoch}; if it is another one than before, correct control_store.url"
     )
     log.error("%s", reason)
     retry_transient(

@@ -244,7 +244,7 @@ def test_a_table_of_another_control_store_is_refused(project: QueryProject, tmp_
     with ControlStore.open(f"sqlite:///{tmp_path}/other.db") as other:
         stranger = QueryProject(tmp_path / "other", other, project.spark)
         spec = stranger.spec("two", table=str(tmp_path / "table"))
-        with pytest.raises(StreamingQueryException, match="that are not in the ledger"):
+        with pytest.raises(StreamingQueryException, match="neither its log nor the ledger has it"):
             stranger.run(spec, through_epoch=5)
 
 
