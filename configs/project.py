@@ -110,6 +110,11 @@ class ProjectConfig:
         )
 
     @property
+    def has_broken_deployment(self) -> bool:
+        """Whether `holdfast.yaml` or a price list has problems, so that a last good version counts."""
+        return not all(problem.file.startswith(STREAM_FILES) for problem in self.problems)
+
+    @property
     def control_url(self) -> str:
         """The SQLAlchemy URL of the control store."""
         return self.deployment.control_store.url or f"sqlite:///{self.home / 'control.db'}"

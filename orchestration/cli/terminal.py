@@ -60,17 +60,21 @@ class Terminal:
         return ProjectConfig.load(self.root())
 
     @contextmanager
-    def open_project(self, *, current: Sequence[str] = ()) -> "Iterator[Project]":
-        """Open the project with its control store; mistakes in files of streams are shown.
+    def open_project(
+        self, *, current: Sequence[str] = (), current_deployment: bool = False
+    ) -> "Iterator[Project]":
+        """Open the project with its control store; mistakes in its files are shown.
 
         `current` are the streams whose current declaration the command takes: a mistake in their files is an
-        error. Other streams with a mistake have the declaration they were last started with.
+        error, and with `current_deployment` also one in `holdfast.yaml` or in a price list. For other files with
+        a mistake their last good version counts.
         """
         from holdfast.configs.loading import InvalidConfig
         from holdfast.resources.project import open_project
 
         with open_project(self.root(), tolerant=True) as project:
-            if project.config.broken.intersection(current):
+            broken = project.config.broken.intersection(current)
+            if broken or (current_deployment and project.config.has_broken_deployment):
                 raise InvalidConfig(project.config.problems)
             for problem in project.config.problems:
                 self.err.print(f"{FAILED} {escape(str(problem))}", soft_wrap=True)

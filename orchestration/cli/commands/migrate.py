@@ -85,7 +85,7 @@ def migrate(
         return Migrate(project, stream, run, request=request)
 
     term = terminal(ctx)
-    with term.open_project(current=[stream]) as project:
+    with term.open_project(current=[stream], current_deployment=True) as project:
         command = PlaybookCommand(
             term=term, project=project, build=build, nothing_to_do=NOTHING, as_json=as_json
         )

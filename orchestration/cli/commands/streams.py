@@ -53,7 +53,7 @@ def start(
     from holdfast.orchestration.playbooks.recover import Start
 
     term = terminal(ctx)
-    with term.open_project(current=streams) as project:
+    with term.open_project(current=streams, current_deployment=True) as project:
         for stream in streams if empty_state else ():
             rows = give_up_state(project, stream, dry_run=dry_run)
             term.err.print(f"{stream} continues without the state of {rows:,} rows")

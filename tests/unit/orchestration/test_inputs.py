@@ -183,7 +183,7 @@ def test_a_file_that_a_stream_reads_until_it_is_migrated_is_needed(tmp_path: Pat
         assert unneeded(project) == COVERED
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/in", "s3://bucket/in/", "s3://bucket//in/"])
+@pytest.mark.parametrize("path", ["s3://bucket/in", "s3://bucket/in/"])
 def test_one_prefix_has_one_spelling(project: Project, path: str) -> None:
     declared = FilesSource.model_validate({**SOURCE, "path": path})
     assert name_place(project, declared) == "bucket/in"
