@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from holdfast.assets import outputs
 from holdfast.assets.growth import judge_table
 from holdfast.assets.outputs import audit
 from holdfast.ft_policies.playbooks import compact as policy
@@ -248,6 +249,50 @@ def test_pruned_epochs_of_a_merged_range_still_count(project: SimulatedProject) 
     compact(project, CLICKS)
     project.store.retention.prune_epochs(CLICKS, before=5)
     result = audit(project, CLICKS)
+    assert result.passed, result.description
+
+
+@pytest.fixture
+def two_ranges(project: SimulatedProject, monkeypatch: pytest.MonkeyPatch) -> SimulatedProject:
+    """A table with two merged ranges, and a few epochs after them."""
+    monkeypatch.setattr(policy, "_reach_back", lambda _run, first, _last: first)
+    for begin in (0, 8):
+        commit(project, *range(begin, begin + 8))
+        compact(project, CLICKS)
+    commit(project, 16, 17, 18, age_seconds=60.0)
+    return project
+
+
+def test_a_merged_range_that_is_lost_is_found_though_its_epochs_are_pruned(
+    two_ranges: SimulatedProject,
+) -> None:
+    two_ranges.store.retention.prune_epochs(CLICKS, before=12)
+    result = audit(two_ranges, CLICKS)
+    assert result.passed, result.description
+    DeltaTable(two_ranges.config.table_path(CLICKS)).delete("count < 80")
+    assert "epochs 0 to 15 have 12 rows in the table, 24 in the ledger" in problems(two_ranges)
+
+
+def test_a_merged_range_that_is_lost_is_found_though_audits_read_only_newer_epochs(
+    two_ranges: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "AUDITED_EPOCHS", 2)
+    result = audit(two_ranges, CLICKS)
+    assert result.passed, result.description
+    DeltaTable(two_ranges.config.table_path(CLICKS)).delete("count < 80")
+    assert "epochs 0 to 7 have 0 rows in the table, 12 in the ledger" in problems(two_ranges)
+
+
+def test_a_merged_range_has_the_digest_of_its_epochs(two_ranges: SimulatedProject) -> None:
+    forget_log(two_ranges)
+    result = audit(two_ranges, CLICKS)
+    assert result.passed, result.description
+    with sqlite3.connect(two_ranges.config.home / "control.db") as database:
+        database.execute("UPDATE ledger SET digest = 'f00' WHERE epoch = 9")
+    expected = "epochs 8 to 15: the digests in the table and in the ledger differ"
+    assert expected in problems(two_ranges)
+    two_ranges.store.retention.prune_epochs(CLICKS, before=12)
+    result = audit(two_ranges, CLICKS)
     assert result.passed, result.description
 
 
