@@ -45,8 +45,11 @@ def judge_table(declared: StreamDeclaration, growth: TableGrowth | None) -> dg.A
         return dg.AssetCheckResult(passed=True, description="there is no table yet")
     commit = growth.commit_seconds or 0.0
     problems = {
-        f"{growth.files:,} files: run `holdfast compact {declared.name}`, and see whether the schedule `compaction` is on "
-        "and why its last run failed": growth.files > MOST_FILES,
+        f"{growth.mergeable:,} files that are not merged: run `holdfast compact {declared.name}`, and see whether the schedule "
+        "`compaction` is on and why its last run failed; if it runs, make epochs longer": growth.mergeable
+        > MOST_FILES,
+        f"{growth.files:,} files, which a compaction leaves as they are: take columns with fewer values for "
+        "sink.partition_by, in a new stream": growth.files > MOST_FILES >= growth.mergeable,
         f"{growth.log_bytes / 1e9:.1f} GB of log: shorten retention.table_versions, or make epochs longer, and see "
         "whether the schedules `compaction` and `retention` are on": growth.log_bytes
         > MOST_LOG_BYTES,

@@ -13,15 +13,17 @@ from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.references import load
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
-from holdfast.ft_policies.table_epochs import EpochRange
+from holdfast.ft_policies.table_epochs import EpochRange, divide_epochs, sum_digests
 from holdfast.observation.tables import (
     AUDITED_EPOCHS,
     TableEpochs,
+    merged_digests,
     merged_rows,
     newest_rows,
     open_table,
     table_epochs,
 )
+from holdfast.resources.control_store.epoch_records import EpochFloor
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.project import Project
 
@@ -140,7 +142,8 @@ def _audit_table(project: Project, stream: str, last: int) -> tuple[str, list[st
     problems += _compare_older(project, stream, table, in_table, older)
     problems += [f"epoch {epoch} is in the files of the table twice" for epoch in in_table.twice]
     by_files = f", up to {older[-1].epoch} by the files of the table" if older else ""
-    return f"{first} to {last}{by_files}", problems + _compare_merged(project, stream, in_table)
+    problems += _compare_sums(project, stream, table, in_table, before=first)
+    return f"{first} to {last}{by_files}", problems
 
 
 def _compare_older(
@@ -166,26 +169,45 @@ def _compare_older(
             yield f"epoch {entry.epoch} ({entry.rows} rows in the ledger) has {count} rows in the table"
 
 
-def _compare_merged(project: Project, stream: str, in_table: TableEpochs) -> list[str]:
-    """The merged ranges that have another number of rows than the ledger."""
-    rows = in_table.merged
-    entered = ((epochs, _entered_rows(project, stream, epochs)) for epochs in sorted(rows))
-    return [
-        f"epochs {epochs.first} to {epochs.last} have {rows[epochs]} rows in the table, {count} in the ledger"
-        for epochs, count in entered
-        if count is not None and rows[epochs] != count
-    ]
+def _compare_sums(
+    project: Project, stream: str, table: DeltaTable, in_table: TableEpochs, *, before: int
+) -> list[str]:
+    """The stretches of epochs of which the files have other rows than the ledger.
+
+    Of a merged range the digest is compared, too, as long as the ledger has its epochs.
+    """
+    retention = project.store.retention
+    while True:
+        floor = retention.floor(stream)
+        problems = [
+            *_compare_rows(project, stream, in_table, floor, before),
+            *_compare_digests(project, stream, table, floor),
+        ]
+        if retention.floor(stream) == floor:  # nothing was pruned meanwhile
+            return problems
 
 
-def _entered_rows(project: Project, stream: str, epochs: EpochRange) -> int | None:
-    """The rows of a range by the ledger, which keeps the sum of what was pruned; `None` if only a part is known."""
-    floor, ledger = project.store.retention.floor(stream), project.store.ledger
-    if epochs.first >= floor.first_epoch:
-        return ledger.rows_between(stream, epochs.first, epochs.last)
-    if epochs.first == 0 and epochs.last >= floor.first_epoch - 1:
-        kept = ledger.rows_between(stream, floor.first_epoch, epochs.last)
-        return floor.entered_rows + kept
-    return None
+def _compare_rows(
+    project: Project, stream: str, in_table: TableEpochs, floor: EpochFloor, before: int
+) -> Iterator[str]:
+    ledger, first_kept = project.store.ledger, floor.first_epoch
+    for epochs in divide_epochs(in_table.merged, known_from=first_kept, before=before):
+        rows = in_table.rows_within(epochs)
+        entered = ledger.rows_between(stream, max(epochs.first, first_kept), epochs.last)
+        entered += floor.entered_rows if epochs.first < first_kept else 0
+        if rows > entered or (rows < entered and not in_table.others):
+            yield f"epochs {epochs.first} to {epochs.last} have {rows} rows in the table, {entered} in the ledger"
+
+
+def _compare_digests(
+    project: Project, stream: str, table: DeltaTable, floor: EpochFloor
+) -> Iterator[str]:
+    digests = merged_digests(project, stream, table, since=floor.first_epoch)
+    for epochs, digest in digests.items():
+        entries = project.store.ledger.between(stream, epochs.first, epochs.last)
+        entered = sum_digests([entry.digest for entry in entries if entry.rows])
+        if digest and entered and digest != entered:
+            yield f"epochs {epochs.first} to {epochs.last}: the digests in the table and in the ledger differ"
 
 
 def _compare(entry: LedgerEntry, in_table: TableEpochs) -> list[str]:

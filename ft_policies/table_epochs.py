@@ -168,6 +168,26 @@ class RowCounts:
         return sorted(lacking)
 
 
+def divide_epochs(
+    merged: Iterable[EpochRange], *, known_from: int, before: int
+) -> list[EpochRange]:
+    """The stretches of epochs whose rows are compared with the ledger: merged ranges, and what is between them.
+
+    What is between them counts before one epoch only. The ledger has the epochs before `known_from` in one sum: so they
+    are in one stretch, with the ranges that begin there.
+    """
+    end, begin = max(before, known_from), 0
+    found: list[EpochRange] = []
+    for epochs in sorted(merged):
+        found += [EpochRange(begin, min(epochs.first, end) - 1), epochs]
+        begin = max(begin, epochs.last + 1)
+    found.append(EpochRange(begin, end - 1))
+    stretches = [epochs for epochs in found if epochs.first <= epochs.last]
+    pruned = [epochs for epochs in stretches if epochs.first < known_from]
+    kept = [epochs for epochs in stretches if epochs.first >= known_from]
+    return [EpochRange(0, max(epochs.last for epochs in pruned)), *kept] if pruned else kept
+
+
 def sum_digests(digests: Sequence[str]) -> str:
     """The digest of the rows of several epochs together; empty if one of them is unknown."""
     if not all(digests):

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.ft_policies.playbooks.compact import LARGE_FILE_BYTES
 from holdfast.ft_policies.retention import (
     EpochFacts,
     InputAge,
@@ -20,7 +21,8 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.compaction import TableCompaction
-from holdfast.streaming.sinks.table_files import live_files
+from holdfast.streaming.sinks.lineage import epoch_of
+from holdfast.streaming.sinks.table_files import LiveFile, live_files
 from holdfast.streaming.sources.base import Json
 from holdfast.streaming.sources.files import FilesSource, files_read, none_assigned
 
@@ -31,9 +33,13 @@ _EPOCHS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableGrowth:
-    """The size of an output table, and its slowest recent commit if there was one."""
+    """The size of an output table, and its slowest recent commit if there was one.
+
+    `mergeable` are the files that a compaction merges: small ones of a single epoch.
+    """
 
     files: int
+    mergeable: int
     log_bytes: int
     commit_seconds: float | None
 
@@ -49,11 +55,17 @@ def measure_table(project: Project, stream: str) -> TableGrowth | None:
     connect = connector(config.deployment.object_store, config.home)
     since = project.store.now() - COMMITS_SECONDS
     commits = project.store.samples.series(stream, SampleName.COMMIT_SECONDS, since_at=since)
+    files = live_files(table)
     return TableGrowth(
-        files=len(live_files(table)),
+        files=len(files),
+        mergeable=sum(map(_is_mergeable, files)),
         log_bytes=TableCompaction(config.table_path(stream), connect).log_bytes(),
         commit_seconds=max((sample.value for sample in commits), default=None),
     )
+
+
+def _is_mergeable(file: LiveFile) -> bool:
+    return epoch_of(file.path) is not None and file.size_bytes < LARGE_FILE_BYTES
 
 
 def epoch_facts(project: Project, stream: str, snapshots: Sequence[int]) -> EpochFacts:

@@ -61,6 +61,14 @@ class TableEpochs:
         is_merged = any(epoch in epochs for epochs in self.merged)
         return is_merged or (self.others > 0 and not self.shows(epoch))
 
+    def rows_within(self, epochs: EpochRange) -> int:
+        """The rows of a stretch of epochs that cuts no merged range, without files of epochs that are there twice."""
+        own = sum(
+            rows for epoch, rows in self.rows.items() if epoch in epochs and epoch not in self.twice
+        )
+        ranges = (merged for merged in self.merged if merged.first in epochs)
+        return own + sum(self.merged[merged] for merged in ranges)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestRows:
@@ -164,6 +172,22 @@ def merged_rows(
                 index = read_footer(folder, file.path).index
                 rows.update(dict(() if index is None else index.counts))
     return rows
+
+
+def merged_digests(
+    project: Project, stream: str, table: DeltaTable, *, since: int
+) -> dict[EpochRange, str]:
+    """The digest of each merged range that begins with an epoch or a later one; empty if it is unknown."""
+    path = project.config.table_path(stream)
+    connect = connector(project.config.deployment.object_store, project.config.home)
+    with table_errors(path):
+        folder = TableFolder.open(path, connect)
+        files = {merged_epochs(file.path): file.path for file in live_files(table)}
+        return {
+            epochs: read_footer(folder, file).digest
+            for epochs, file in sorted((epochs, file) for epochs, file in files.items() if epochs)
+            if epochs.first >= since
+        }
 
 
 def newest_rows(table: DeltaTable, *, at_least: int) -> NewestRows:

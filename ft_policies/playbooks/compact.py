@@ -25,9 +25,14 @@ MOST_CHECKPOINTS = 3
 """More needless checkpoints than that are deleted."""
 SMALL_BYTES = 4 * 1024**2
 LARGE_BYTES = 512 * 1024**2
-"""More bytes than that are merged in several commits."""
+"""More bytes than that are merged in several commits, unless they are in many partitions."""
 LARGE_FILE_BYTES = LARGE_BYTES // 8
 """Files of that size are not worth merging."""
+
+
+def most_bytes(partitions: int) -> int:
+    """How many bytes are merged in one commit: enough for a large file in each partition, so that the files stay few."""
+    return max(LARGE_BYTES, LARGE_FILE_BYTES * partitions)
 
 
 class TableKind(StrEnum):
@@ -41,13 +46,15 @@ class TableKind(StrEnum):
 class EpochFiles:
     """The files of adjacent epochs: of one epoch, or of a range that was merged before.
 
-    What does not fit (the table has other rows than the ledger) stays as it is.
+    What does not fit (the table has other rows than the ledger) stays as it is. Of several together, `partitions` is
+    that of the one with the most.
     """
 
     first: int
     last: int
     files: int
     size_bytes: int
+    partitions: int = 1
     is_merged: bool = False
     fits: bool = True
 
@@ -55,7 +62,7 @@ class EpochFiles:
     def is_large(self) -> bool:
         """Whether merging would cost much and change little."""
         is_whole = self.size_bytes >= LARGE_FILE_BYTES * self.files > 0
-        return is_whole or self.size_bytes > LARGE_BYTES
+        return is_whole or self.size_bytes > most_bytes(self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,28 +214,33 @@ def _runs(units: Sequence[EpochFiles]) -> Iterator[Sequence[EpochFiles]]:
 
 def _fresh(run: Sequence[EpochFiles]) -> Iterator[tuple[int, int]]:
     """The stretches of files that were not merged yet and that are worth it, as places in the run."""
-    begin, files, size = 0, 0, 0
+    begin, files, size, partitions = 0, 0, 0, 1
     for place, unit in enumerate(run):
         is_apart = unit.is_merged or unit.is_large
-        is_full = not is_apart and size + unit.size_bytes > LARGE_BYTES
+        most = most_bytes(max(partitions, unit.partitions))
+        is_full = not is_apart and size + unit.size_bytes > most
         if is_apart or is_full or files + unit.files > MOST_FILES:
-            if files >= FEWEST_FILES or (is_full and size >= LARGE_BYTES // 2):
+            if files >= FEWEST_FILES or (is_full and size >= most // 2):
                 yield begin, place
-            begin, files, size = place + is_apart, 0, 0
+            begin, files, size, partitions = place + is_apart, 0, 0, 1
         if not is_apart:
             files, size = files + unit.files, size + unit.size_bytes
+            partitions = max(partitions, unit.partitions)
     if files >= FEWEST_FILES:
         yield begin, len(run)
 
 
 def _reach_back(run: Sequence[EpochFiles], first: int, last: int) -> int:
     """Where to begin, so that ranges that were merged before grow without being written too often."""
-    size = sum(unit.size_bytes for unit in run[first:last])
+    grown = _sum(run[first:last])
     while first > 0 and run[first - 1].is_merged:
-        before = run[first - 1].size_bytes
-        if before > max(SMALL_BYTES, 2 * size) or before + size > LARGE_BYTES:
+        before = run[first - 1]
+        if before.size_bytes > max(SMALL_BYTES, 2 * grown.size_bytes):
             break
-        first, size = first - 1, size + before
+        grown = _sum([before, grown])
+        if grown.size_bytes > most_bytes(grown.partitions):
+            break
+        first -= 1
     return first
 
 
@@ -238,4 +250,5 @@ def _sum(units: Sequence[EpochFiles]) -> EpochFiles:
         last=units[-1].last,
         files=sum(unit.files for unit in units),
         size_bytes=sum(unit.size_bytes for unit in units),
+        partitions=max(unit.partitions for unit in units),
     )

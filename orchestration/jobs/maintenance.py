@@ -82,12 +82,12 @@ class _StreamFailures:
 
     @contextmanager
     def collected(self, stream: str) -> Iterator[None]:
-        """Keep an error of this stream for the end."""
+        """Keep the first error of this stream for the end."""
         try:
             yield
         except Exception as error:  # a damaged table raises what its library raises
             self._context.log.warning("%s failed: %s", stream, error, exc_info=error)
-            self._errors[stream] = error
+            self._errors.setdefault(stream, error)
 
     def raise_if_any(self, done: str) -> None:
         """Raise one error that names the streams and causes; it is transient if trying again helps one of them."""
@@ -249,8 +249,10 @@ def compact(
                     shown = show_plan(context, playbook)
                 else:
                     shown = show_steps(context, playbook)
-                    sample_growth(project, name)
                 metadata |= {f"{name}: {title}": table for title, table in shown.items()}
+            if not config.dry_run:
+                with failures.collected(name):  # above all where the compaction has failed
+                    sample_growth(project, name)
         context.add_output_metadata(metadata)
         failures.raise_if_any("compacted")
 

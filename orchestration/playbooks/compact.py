@@ -1,7 +1,7 @@
 """The compact playbook: merges the old files in the tables of a stream."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -138,6 +138,7 @@ class Compact(StreamPlaybook[CompactFacts, CompactStep]):
                 last=epoch,
                 files=rows.files,
                 size_bytes=rows.size_bytes,
+                partitions=rows.partitions,
                 fits=epoch < floor if entry is None else entry.rows == rows.rows,
             )
 
@@ -203,20 +204,28 @@ class _Files:
     files: int
     rows: int
     size_bytes: int
+    partitions: int
 
 
-_NO_FILES = _Files(0, 0, 0)
+_NO_FILES = _Files(0, 0, 0, 0)
 
 
 def _by_epoch(files: Sequence[LiveFile]) -> dict[int, _Files]:
     """The files of each epoch that were not merged."""
-    counts: dict[int, Counter[str]] = {}
+    found: dict[int, list[LiveFile]] = defaultdict(list)
     for file in files:
         epoch = epoch_of(file.path)
         if epoch is not None:
-            count = counts.setdefault(epoch, Counter())
-            count.update(files=1, rows=file.rows, size_bytes=file.size_bytes)
-    return {epoch: _Files(**count) for epoch, count in counts.items()}
+            found[epoch].append(file)
+    return {
+        epoch: _Files(
+            files=len(of),
+            rows=sum(file.rows for file in of),
+            size_bytes=sum(file.size_bytes for file in of),
+            partitions=len({file.partition for file in of}),
+        )
+        for epoch, of in found.items()
+    }
 
 
 def _merged_units(files: Sequence[LiveFile]) -> Iterator[EpochFiles]:
@@ -233,6 +242,7 @@ def _merged_units(files: Sequence[LiveFile]) -> Iterator[EpochFiles]:
             last=epochs.last,
             files=counts[epochs],
             size_bytes=size,
+            partitions=counts[epochs],  # a file each
             is_merged=True,
         )
 

@@ -74,6 +74,10 @@ class BusyError(TransientError):
     """Another process held the write lock of a SQLite file for too long."""
 
 
+class RefusedError(PermanentError):
+    """The database refuses to be opened, or what it is asked to do."""
+
+
 class Database:
     """An engine that raises errors of Holdfast and makes each write one transaction."""
 
@@ -86,6 +90,8 @@ class Database:
         self.is_sqlite = self.address.get_backend_name() == "sqlite"
         self.on_busy: Callable[[], str] = lambda: ""
         """Called after a write has waited in vain for the lock of a SQLite file; returns who holds it."""
+        self.refuses_for_good: Callable[[], bool] = lambda: True
+        """Called after the database has refused something; if it returns false, the error is transient."""
         self._reads: sa.Engine
         self._writes: sa.Engine
         if self.is_sqlite:
@@ -112,7 +118,7 @@ class Database:
         self, statement: Executable, values: Mapping[str, Any] | None = None
     ) -> Sequence[sa.RowMapping]:
         """Run one reading statement; returns its rows."""
-        with translate_errors(str(self)), self._reads.connect() as connection:
+        with self.translating_errors(), self._reads.connect() as connection:
             return connection.execute(statement, values).mappings().all()
 
     def find(
@@ -172,13 +178,24 @@ class Database:
     @contextmanager
     def _noticing_busy(self) -> Iterator[None]:
         try:
-            with translate_errors(str(self)):
+            with self.translating_errors():
                 yield
         except BusyError as error:
             holders = self.on_busy()
             if holders:
                 raise BusyError(f"{error} by {holders}", hint=error.hint) from error
             raise
+
+    @contextmanager
+    def translating_errors(self) -> Iterator[None]:
+        """Turn errors of SQLAlchemy and the drivers into transient and permanent errors."""
+        try:
+            with _translate_errors(str(self)):
+                yield
+        except RefusedError as error:
+            if self.refuses_for_good():
+                raise
+            raise TransientError(str(error), hint=error.hint) from error
 
     def close(self) -> None:
         """Close all connections."""
@@ -219,13 +236,6 @@ def _sqlite_engine(address: sa.URL) -> sa.Engine:
             f"the control store {file} is on a network file system ({network}): SQLite works on one host only",
             hint="name a local file in control_store.url or a local folder in home, or use PostgreSQL",
         )
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise PermanentError(
-            f"the folder of the control store cannot be made: {error}",
-            hint="allow this user to write there, or choose another folder",
-        ) from error
     arguments: dict[str, Any] = {"isolation_level": None}
     if "timeout" not in address.query:
         arguments["timeout"] = BUSY_SECONDS
@@ -297,21 +307,26 @@ _CONTENTION = (
 
 
 @contextmanager
-def translate_errors(store: str) -> Iterator[None]:
-    """Turn errors of SQLAlchemy and the drivers into transient and permanent errors."""
+def _translate_errors(store: str) -> Iterator[None]:
     try:
         yield
     except sa_exc.TimeoutError as error:
         raise TransientError(
             f"no free connection to {store}", hint="use fewer threads at once"
         ) from error
+    except sa_exc.DataError as error:
+        raise _bad_value(store, error) from error
     except sa_exc.DBAPIError as error:
         raise _translate_driver_error(store, error) from error
     except (sa_exc.StatementError, ValueError, TypeError, OverflowError) as error:
-        raise PermanentError(  # psycopg writes JSON itself and lets these through
-            f"{store} cannot store or read a value: {error}",
-            hint="write plain JSON to JSON columns: no NaN, no objects; numbers have 64 bits",
-        ) from error
+        raise _bad_value(store, error) from error  # psycopg writes JSON itself
+
+
+def _bad_value(store: str, error: Exception) -> PermanentError:
+    return PermanentError(
+        f"{store} cannot store or read a value: {error}",
+        hint="write plain JSON to JSON columns: no NaN, no objects; numbers have 64 bits",
+    )
 
 
 def _translate_driver_error(store: str, error: sa_exc.DBAPIError) -> HoldfastError:
@@ -322,7 +337,7 @@ def _translate_driver_error(store: str, error: sa_exc.DBAPIError) -> HoldfastErr
     is_operational = isinstance(cause, psycopg.OperationalError) or error.connection_invalidated
     if is_operational or state.startswith(_TRANSIENT_STATES):
         return _translate_postgresql_error(store, cause)
-    return PermanentError(
+    return RefusedError(
         f"{store} rejected a statement: {cause}",
         hint="report this as a defect of Holdfast, unless another program writes to the control store",
     )
@@ -335,12 +350,12 @@ def _translate_sqlite_error(store: str, cause: sqlite3.Error) -> HoldfastError:
             kind = BusyError if prefix == "SQLITE_BUSY" else TransientError
             return kind(f"{store}: {cause}", hint=hint)
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
-        return PermanentError(
+        return RefusedError(
             f"{store}: {cause}", hint="allow this user to write to the file and to its folder"
         )
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return PermanentError(f"{store}: {cause}", hint="restore the file from a backup")
-    return PermanentError(
+        return RefusedError(f"{store}: {cause}", hint="restore the file from a backup")
+    return RefusedError(
         f"{store} rejected a statement: {cause} ({name})",
         hint="report this as a defect of Holdfast",
     )

@@ -1,5 +1,6 @@
 """The control store: the state that replicas, playbooks and Dagster share."""
 
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,7 +25,7 @@ from holdfast.resources.control_store.tables.retention import Retention
 from holdfast.resources.control_store.tables.samples import Samples
 from holdfast.resources.control_store.tables.snapshots import Snapshots
 from holdfast.resources.control_store.tables.streams import Streams, Tiers
-from holdfast.resources.control_store.upgrade import upgrade_schema
+from holdfast.resources.control_store.upgrade import is_newer, require_schema, upgrade_schema
 
 _NOW = sa.select(store_now().label("now"))
 
@@ -35,10 +36,15 @@ class ControlStore:
     Threads may share one; each process opens its own. After a `TransientError` the change may have been
     made or not: every call may be repeated, and a compare-and-set that had won then reports that it
     lost, so read the row.
+
+    In a replica a refusal of the database is transient, too, unless a newer version of Holdfast has upgraded it.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, in_replica: bool = False) -> None:
         self._database = database
+        self._in_replica = in_replica
+        if in_replica:
+            database.refuses_for_good = partial(is_newer, database)
         self._closes_with: list[ControlStore] = []
         database.on_busy = self._settle_lock
         self.identity = Identity(database)
@@ -65,19 +71,23 @@ class ControlStore:
         self.journal = Journal(database)
 
     @classmethod
-    def open(cls, url: str) -> Self:
-        """Open the store at this URL, creating or upgrading it as needed."""
+    def open(cls, url: str, *, in_replica: bool = False) -> Self:
+        """Open the store at this URL, creating or upgrading it as needed; a replica does neither."""
         database = Database(url)
+        store = cls(database, in_replica=in_replica)
         try:
-            upgrade_schema(database)
+            if in_replica:
+                require_schema(database)
+            else:
+                upgrade_schema(database)
         except BaseException:
-            database.close()
+            store.close()
             raise
-        return cls(database)
+        return store
 
     def with_own_connection(self) -> Self:
         """The same store by one connection of its own, which waits for no other thread; closed with this one."""
-        store = type(self)(Database(self.url, connections=1))
+        store = type(self)(Database(self.url, connections=1), in_replica=self._in_replica)
         self._closes_with.append(store)
         return store
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
-from holdfast.resources.control_store.database import Database, translate_errors
+from holdfast.resources.control_store.database import Database
 from holdfast.resources.control_store.schema import HEAD, metadata
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,8 @@ _VERSION = sa.Table(  # as Alembic keeps it
 
 def upgrade_schema(database: Database, *, versions: Path = VERSIONS, head: str = HEAD) -> None:
     """Make the schema current; `PermanentError` if the store is newer than this code."""
-    with translate_errors(str(database)):
+    _make_folder(database)
+    with database.translating_errors():
         with database.engine.connect() as connection:
             if _version(connection) == head:
                 return
@@ -51,6 +52,55 @@ def upgrade_schema(database: Database, *, versions: Path = VERSIONS, head: str =
                     _upgrade(connection, versions, version, head, store=str(database))
             if database.is_sqlite:
                 _let_file_shrink(database)
+
+
+def require_schema(database: Database) -> None:
+    """Raise unless the schema is current: a replica comes after the process that makes it, and makes none.
+
+    A schema that is away or older may be one that is being restored. A newer one needs a newer replica.
+    """
+    with database.translating_errors(), database.engine.connect() as connection:
+        version = _version(connection)
+    if version is None or version < HEAD:
+        raise TransientError(
+            f"{database} has the schema {version}, not {HEAD}",
+            hint="wait, if it is being restored; then any command, as `holdfast status`, brings it up to date",
+        )
+    if version != HEAD:
+        raise _newer(str(database), version, HEAD)
+
+
+def is_newer(database: Database) -> bool:
+    """Whether a newer version of Holdfast has upgraded the store; `False` if that cannot be read."""
+    try:
+        with database.engine.connect() as connection:
+            return (_version(connection) or HEAD) > HEAD
+    except sa.exc.SQLAlchemyError:
+        return False
+
+
+def _newer(store: str, version: str, head: str) -> PermanentError:
+    return PermanentError(
+        f"{store} cannot be opened: its schema {version} is newer than {head}, which this version of Holdfast uses",
+        hint="use the version of Holdfast that made it, or a newer one",
+    )
+
+
+def _make_folder(database: Database) -> None:
+    """Make the folder of a SQLite file."""
+    if not database.is_sqlite:
+        return
+    try:
+        _file(database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise PermanentError(
+            f"the folder of the control store cannot be made: {error}",
+            hint="allow this user to write there, or choose another folder",
+        ) from error
+
+
+def _file(database: Database) -> Path:
+    return Path(cast("str", database.address.database))
 
 
 def _version(connection: sa.Connection) -> str | None:
@@ -75,10 +125,7 @@ def _upgrade(
 
     scripts = ScriptDirectory(versions.parent, version_locations=[versions])
     if version not in {script.revision for script in scripts.walk_revisions()}:
-        raise PermanentError(
-            f"{store} cannot be opened: its schema {version} is newer than {head}, which this version of Holdfast uses",
-            hint="use the version of Holdfast that made it, or a newer one",
-        )
+        raise _newer(store, version, head)
     with Operations.context(MigrationContext.configure(connection)):
         for script in reversed(list(scripts.iterate_revisions(head, version))):
             script.module.upgrade()
@@ -119,7 +166,7 @@ def _lock_postgresql(connection: sa.Connection) -> None:
 
 @contextmanager
 def _locked_file(database: Database) -> Iterator[None]:
-    path = Path(cast("str", database.address.database) + ".lock")
+    path = Path(f"{_file(database)}.lock")
     deadline = SYSTEM_CLOCK.monotonic() + LOCK_SECONDS
     with _lock_file(path) as file:
         while not _try_lock(file):

@@ -34,6 +34,7 @@ from holdfast.streaming.spec import ReplicaSpec
 
 TRANSIENT_TEXTS = (
     "holdfast.ft_policies.errors.TransientError",
+    "holdfast.resources.control_store.database.BusyError",
     "No space left on device",
     "Disk quota exceeded",
 )

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from holdfast.resources.control_store.store import ControlStore
         from holdfast.streaming.replica.process import ReplicaProcess
 
-        with ControlStore.open(spec.control_url) as store:
+        with ControlStore.open(spec.control_url, in_replica=True) as store:
             return ReplicaProcess(spec, store, session, stop_requested).run()
 
 

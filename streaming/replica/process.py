@@ -69,16 +69,7 @@ class ReplicaProcess:
         """Run until the end of the replica, and return the exit code of the process."""
         if self.spec.slot is Slot.PRIMARY:
             self.session.add_done_callback(_warm_up_beside)
-        row = self.store.replicas.get(self.spec.replica)
-        if row is None:
-            raise PermanentError(
-                f"replica {self.spec.replica} is not in the control store",
-                hint="start the stream with `holdfast start`: it registers its replicas",
-            )
-        process = ProcessHandle.this()
-        self.store.replicas.record_process(
-            row.id, pid=process.pid, pid_started_at=process.started_at
-        )
+        row = retry_transient(self._record_process, what="reporting the process")
         gate = Gate(self.spec.folder)
         heartbeat = self._heartbeat(row, gate)
         heartbeat.start()
@@ -96,6 +87,19 @@ class ReplicaProcess:
         self.archive.write(spark)
         end_session(spark)
         return EXIT_STOPPED
+
+    def _record_process(self) -> ReplicaRow:
+        row = self.store.replicas.get(self.spec.replica)
+        if row is None:
+            raise PermanentError(
+                f"replica {self.spec.replica} is not in the control store",
+                hint="start the stream with `holdfast start`: it registers its replicas",
+            )
+        process = ProcessHandle.this()
+        self.store.replicas.record_process(
+            row.id, pid=process.pid, pid_started_at=process.started_at
+        )
+        return row
 
     def _heartbeat(self, row: ReplicaRow, gate: Gate) -> Heartbeat:
         supervision = self.spec.stream.supervision

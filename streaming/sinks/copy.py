@@ -43,6 +43,7 @@ class TableCopy:
     writer: str
     epoch: int
     connect: Callable[[], S3Connection]
+    keep_seconds: float
 
     def is_done(self) -> bool:
         """Whether the copy is complete; raises if another table or other files are at its path."""
@@ -85,7 +86,7 @@ class TableCopy:
             filters = [("epoch", "<=", self.epoch)]
             rows = None if source is None else source.to_pyarrow_table(filters=filters)
         with translate_errors(self.target):
-            table = make_dead_letters(self.target, self.connect)
+            table = make_dead_letters(self.target, self.connect, keep_seconds=self.keep_seconds)
             if rows is None or rows.num_rows == 0:
                 commit_nothing(table, self._properties())
                 return 0

@@ -42,6 +42,8 @@ DEAD_LETTERS = pa.schema(
 )
 OWN_ENTRIES = re.compile("data|_delta_log|")  # the empty one is the folder itself on S3
 _OWN_DURATION = re.compile(r"interval \d+ seconds")
+_OWN_FILE = re.compile(r"data/\d{12}-")
+_INTERVAL = "delta.checkpointInterval"
 STAGED = re.compile(r"\d{12}-.+|")
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -111,7 +113,7 @@ def _properties(keep_seconds: float | None) -> dict[str, str | None]:
     A checkpoint names all files that were removed lately. The cost of both is least at about a checkpoint every hundred
     commits; the compaction deletes most of the older ones.
     """
-    properties: dict[str, str | None] = {"delta.checkpointInterval": str(CHECKPOINT_COMMITS)}
+    properties: dict[str, str | None] = {_INTERVAL: str(CHECKPOINT_COMMITS)}
     if keep_seconds is not None:
         # The compaction deletes merged files after this time, and finds them as long as the log names them.
         named = keep_seconds + NAMED_LONGER_SECONDS
@@ -123,17 +125,18 @@ def _properties(keep_seconds: float | None) -> dict[str, str | None]:
 def adopt_window(table: DeltaTable, keep_seconds: float) -> bool:
     """Keep older versions of the table as long as the config says now; `False` if its stream has committed meanwhile.
 
-    Durations that another program has chosen stay.
+    Durations that another program has chosen stay. A table without any gets them if a stream has made it.
     """
     current = table.metadata().configuration
-    changed = {
+    wanted = {
         name: value
         for name, value in _properties(keep_seconds).items()
-        if value is not None
-        and name.endswith("RetentionDuration")
-        and _OWN_DURATION.fullmatch(current.get(name) or "")
-        and current[name] != value
+        if value is not None and name.endswith("RetentionDuration")
     }
+    own = {name for name in wanted if _OWN_DURATION.fullmatch(current.get(name) or "")}
+    if not wanted.keys() & current.keys() and _is_made_by_stream(table):
+        own = set(wanted)
+    changed = {name: wanted[name] for name in own if current.get(name) != wanted[name]}
     if not changed:
         return True
     try:
@@ -146,6 +149,15 @@ def adopt_window(table: DeltaTable, keep_seconds: float) -> bool:
         log.info("how long versions of %s are kept was not changed yet: %s", table.table_uri, error)
         return False
     return True
+
+
+def _is_made_by_stream(table: DeltaTable) -> bool:
+    """Whether a table has the interval of checkpoints that streams set or, as one of an older version, only their files."""
+    interval = table.metadata().configuration.get(_INTERVAL)
+    if interval is not None:
+        return interval == str(CHECKPOINT_COMMITS)
+    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    return all(_OWN_FILE.match(path) for path in paths)
 
 
 def require_empty(path: str, connect: Callable[[], S3Connection]) -> None:

@@ -77,6 +77,8 @@ class TableRollback:
 
     path: str
     connect: Callable[[], S3Connection]
+    keep_seconds: float | None = None
+    """How long older versions of a table that is created can be read."""
 
     def is_rolled_back(self, name: str) -> bool:
         """Whether the table is rolled back for this writer, the one of the new history."""
@@ -100,7 +102,7 @@ class TableRollback:
         A missing table is created, so that a replica of the older history cannot create it.
         """
         name = dead_letter_writer(point.stream, point.history)
-        make_dead_letters(self.path, self.connect)
+        make_dead_letters(self.path, self.connect, keep_seconds=self.keep_seconds)
         return self._commit(name, lambda table: _delete_later(table, point))
 
     def _commit(self, name: str, act: Callable[[DeltaTable], int]) -> int:

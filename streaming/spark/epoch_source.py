@@ -186,7 +186,7 @@ class EpochReader(DataSourceStreamReader):
     def _store(self) -> "ControlStore":
         from holdfast.resources.control_store.store import ControlStore
 
-        return ControlStore.open(self._spec.control_url)
+        return ControlStore.open(self._spec.control_url, in_replica=True)
 
     @cached_property
     def _gate(self) -> Gate:

@@ -206,6 +206,7 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
             writer=name,
             epoch=self.point.epoch,
             connect=connector(config.deployment.object_store, config.home),
+            keep_seconds=config.deployment.retention.table_versions,
         )
 
     def _require_possible(self) -> None:

@@ -51,12 +51,14 @@ def tables_of(project: Project, stream: str) -> Tables:
     config, declared = project.config, project.config.stream(stream)
     connect = connector(config.deployment.object_store, config.home)
     is_table = isinstance(declared.sink, DeltaSink)
-    dead_letters, letters = config.dead_letters_path(declared), None
-    if dead_letters is not None:
-        letters = StreamOutput.of_dead_letters(project.store, stream, dead_letters, connect)
+    keep_seconds = config.deployment.retention.table_versions
+    path, dead_letters, letters = config.dead_letters_path(declared), None, None
+    if path is not None:
+        dead_letters = TableRollback(path, connect, keep_seconds)
+        letters = StreamOutput.of_dead_letters(project.store, stream, path, connect)
     return Tables(
         stream=stream,
         output=TableRollback(config.table_path(declared), connect) if is_table else None,
-        dead_letters=None if dead_letters is None else TableRollback(dead_letters, connect),
+        dead_letters=dead_letters,
         letters=letters,
     )

@@ -35,6 +35,8 @@ def upgrade():
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
     opened = Database(url)
+    if opened.is_sqlite:
+        Path(str(opened.address.database)).parent.mkdir()
     yield opened
     opened.close()
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -138,3 +139,27 @@ def test_a_row_held_by_a_stopped_process_is_transient() -> None:
                 store.leases.renew(lease, 60.0)
             assert "another process" in refused.value.hint
         assert other.leases.renew(lease, 60.0) is not None
+
+
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        ("ALTER TABLE epochs RENAME TO away", "ALTER TABLE away RENAME TO epochs"),
+        ("ALTER SCHEMA public RENAME TO away", "ALTER SCHEMA away RENAME TO public"),
+    ],
+)
+def test_a_schema_that_is_restored_is_waited_for_by_a_replica(away: str, back: str) -> None:
+    with fresh_database() as url:
+        with ControlStore.open(url) as store:
+            decide(store, 1)
+        with ControlStore.open(url, in_replica=True) as store:
+            run_beside(url, away)
+            with pytest.raises(TransientError, match="does not exist"):
+                store.epochs.propose(a_proposal(1))
+            run_beside(url, back)
+            assert store.epochs.propose(a_proposal(1)).epoch == 1
+
+
+def run_beside(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)

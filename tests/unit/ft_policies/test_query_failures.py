@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy, TryAgain
+from holdfast.resources.control_store.database import BusyError
 from holdfast.streaming.query.query import classify_failure
 
 POLICY = QueryFailurePolicy(unknown_tries=3, first_pause_seconds=0.5, longest_pause_seconds=4.0)
@@ -40,3 +41,7 @@ def test_a_permanent_error_is_not_tried_again() -> None:
 )
 def test_a_failure_is_judged_by_what_it_says(text: str, kind: FailureKind) -> None:
     assert classify_failure(RuntimeError(text)) is kind
+
+
+def test_a_lock_of_the_control_store_that_another_process_holds_is_waited_for() -> None:
+    assert classify_failure(BusyError("locked by process 12")) is FailureKind.TRANSIENT

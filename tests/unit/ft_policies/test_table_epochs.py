@@ -9,6 +9,7 @@ from holdfast.ft_policies.table_epochs import (
     EpochIndex,
     EpochRange,
     RowCounts,
+    divide_epochs,
     join_indexes,
     read_index,
     split_files,
@@ -116,3 +117,23 @@ def test_a_digest_without_those_of_some_epochs_is_that_of_the_others(
 @pytest.mark.parametrize(("digest", "go"), [("", ["01"]), ("01", ["", "02"])])
 def test_without_a_digest_none_is_known(digest: str, go: list[str]) -> None:
     assert subtract_digests(digest, go) == ""
+
+
+def ranges(*bounds: tuple[int, int]) -> list[EpochRange]:
+    return [EpochRange(first, last) for first, last in bounds]
+
+
+def test_epochs_are_compared_by_merged_ranges_and_what_is_between_them() -> None:
+    merged = ranges((0, 9), (20, 29))
+    assert divide_epochs(merged, known_from=0, before=40) == ranges(
+        (0, 9), (10, 19), (20, 29), (30, 39)
+    )
+    assert divide_epochs(merged, known_from=0, before=15) == ranges((0, 9), (10, 14), (20, 29))
+    assert divide_epochs([], known_from=0, before=0) == []
+
+
+def test_pruned_epochs_are_one_stretch_up_to_the_end_of_the_last_range_that_begins_there() -> None:
+    merged = ranges((2, 9), (10, 19), (20, 29))
+    assert divide_epochs(merged, known_from=15, before=0) == ranges((0, 19), (20, 29))
+    assert divide_epochs(merged, known_from=50, before=0) == ranges((0, 49))
+    assert divide_epochs([], known_from=5, before=0) == ranges((0, 4))

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from holdfast.assets import outputs
 from holdfast.assets.growth import judge_table
 from holdfast.assets.outputs import audit
 from holdfast.ft_policies.playbooks import compact as policy
 from holdfast.ft_policies.playbooks.compact import (
-    EpochFiles,
     MergeFiles,
     TableKind,
-    files_to_merge,
-    find_due,
 )
 from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.observation.growth import measure_table
@@ -251,6 +249,50 @@ def test_pruned_epochs_of_a_merged_range_still_count(project: SimulatedProject) 
     assert result.passed, result.description
 
 
+@pytest.fixture
+def two_ranges(project: SimulatedProject, monkeypatch: pytest.MonkeyPatch) -> SimulatedProject:
+    """A table with two merged ranges, and a few epochs after them."""
+    monkeypatch.setattr(policy, "_reach_back", lambda _run, first, _last: first)
+    for begin in (0, 8):
+        commit(project, *range(begin, begin + 8))
+        compact(project, CLICKS)
+    commit(project, 16, 17, 18, age_seconds=60.0)
+    return project
+
+
+def test_a_merged_range_that_is_lost_is_found_though_its_epochs_are_pruned(
+    two_ranges: SimulatedProject,
+) -> None:
+    two_ranges.store.retention.prune_epochs(CLICKS, before=12)
+    result = audit(two_ranges, CLICKS)
+    assert result.passed, result.description
+    DeltaTable(two_ranges.config.table_path(CLICKS)).delete("count < 80")
+    assert "epochs 0 to 15 have 12 rows in the table, 24 in the ledger" in problems(two_ranges)
+
+
+def test_a_merged_range_that_is_lost_is_found_though_audits_read_only_newer_epochs(
+    two_ranges: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "AUDITED_EPOCHS", 2)
+    result = audit(two_ranges, CLICKS)
+    assert result.passed, result.description
+    DeltaTable(two_ranges.config.table_path(CLICKS)).delete("count < 80")
+    assert "epochs 0 to 7 have 0 rows in the table, 12 in the ledger" in problems(two_ranges)
+
+
+def test_a_merged_range_has_the_digest_of_its_epochs(two_ranges: SimulatedProject) -> None:
+    forget_log(two_ranges)
+    result = audit(two_ranges, CLICKS)
+    assert result.passed, result.description
+    with sqlite3.connect(two_ranges.config.home / "control.db") as database:
+        database.execute("UPDATE ledger SET digest = 'f00' WHERE epoch = 9")
+    expected = "epochs 8 to 15: the digests in the table and in the ledger differ"
+    assert expected in problems(two_ranges)
+    two_ranges.store.retention.prune_epochs(CLICKS, before=12)
+    result = audit(two_ranges, CLICKS)
+    assert result.passed, result.description
+
+
 def test_the_size_of_the_table_is_sampled_and_checked(project: SimulatedProject) -> None:
     commit(project, *range(8))
     sample_growth(project, CLICKS)
@@ -260,10 +302,27 @@ def test_the_size_of_the_table_is_sampled_and_checked(project: SimulatedProject)
     declared, growth = project.config.stream(CLICKS), measure_table(project, CLICKS)
     assert growth is not None
     assert judge_table(declared, growth).passed
-    slow = judge_table(declared, replace(growth, files=10**6, commit_seconds=9.0))
+    slow = judge_table(declared, replace(growth, files=10**6, mergeable=10**5, commit_seconds=9.0))
     assert not slow.passed
     assert "run `holdfast compact clicks`" in (slow.description or "")
     assert "a commit took 9.0 s" in (slow.description or "")
+
+
+def test_a_table_with_too_many_files_is_compacted_only_if_that_helps(
+    project: SimulatedProject,
+) -> None:
+    commit(project, *range(8))
+    growth = measure_table(project, CLICKS)
+    assert growth is not None
+    assert growth.mergeable == 6
+    compact(project, CLICKS)
+    growth = measure_table(project, CLICKS)
+    assert growth is not None
+    assert growth.mergeable == 0
+    declared = project.config.stream(CLICKS)
+    judged = judge_table(declared, replace(growth, files=10**6)).description or ""
+    assert "partition_by" in judged
+    assert "holdfast compact" not in judged
 
 
 def test_dead_letters_are_merged_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,63 +356,6 @@ def test_a_plan_names_files_and_epochs(project: SimulatedProject) -> None:
     assert "merges 6 files of epochs 0 to 7" in step.describe()
 
 
-def fresh(first: int, last: int, size_bytes: int = 1000) -> list[EpochFiles]:
-    return [
-        EpochFiles(first=epoch, last=epoch, files=1, size_bytes=size_bytes)
-        for epoch in range(first, last + 1)
-    ]
-
-
-def merged(first: int, last: int, size_bytes: int) -> EpochFiles:
-    return EpochFiles(first=first, last=last, files=1, size_bytes=size_bytes, is_merged=True)
-
-
-def test_few_new_files_are_not_worth_a_commit() -> None:
-    assert files_to_merge(fresh(0, policy.FEWEST_FILES - 2)) is None
-    due = files_to_merge(fresh(0, policy.FEWEST_FILES - 1))
-    assert due is not None
-    assert (due.first, due.last) == (0, policy.FEWEST_FILES - 1)
-
-
-def test_small_ranges_grow_and_large_ones_stay() -> None:
-    new = fresh(200, 399)
-    small = files_to_merge([merged(0, 199, policy.SMALL_BYTES), *new])
-    assert small is not None
-    assert small.first == 0
-    large = files_to_merge([merged(0, 199, policy.SMALL_BYTES + 1), *new])
-    assert large is not None
-    assert large.first == 200
-
-
-def test_a_backlog_is_merged_in_portions() -> None:
-    due = files_to_merge(fresh(0, 2 * policy.MOST_FILES))
-    assert due is not None
-    assert (due.first, due.files) == (0, policy.MOST_FILES)
-
-
-def test_a_merge_is_bounded_in_bytes_and_large_files_stay() -> None:
-    due = files_to_merge(fresh(0, 200, policy.LARGE_BYTES // 50))
-    assert due is not None
-    assert (due.first, due.last, due.files) == (0, 49, 50)
-    assert due.size_bytes <= policy.LARGE_BYTES
-    assert files_to_merge(fresh(0, 200, policy.LARGE_FILE_BYTES)) is None
-    wide = EpochFiles(first=0, last=0, files=300, size_bytes=policy.LARGE_BYTES + 1)
-    after = files_to_merge([wide, *fresh(1, 100)])
-    assert after is not None
-    assert (after.first, after.last) == (1, 100)
-
-
-def test_a_stretch_of_epochs_with_little_output_goes_on_over_portions() -> None:
-    empty = [EpochFiles(first=n, last=n, files=0, size_bytes=0) for n in range(1, 50)]
-    one = EpochFiles(first=0, last=0, files=policy.FEWEST_FILES - 1, size_bytes=1000)
-    last = fresh(50, 50)
-    due = find_due([[merged(-9, -1, 10)], [one], empty[:20], empty[20:], last])
-    assert due is not None
-    assert (due.first, due.last, due.files) == (-9, 50, policy.FEWEST_FILES + 1)
-    gap = replace(empty[20], fits=False)
-    assert find_due([[one], [*empty[:20], gap], empty[21:], last]) is None
-
-
 def test_a_stream_with_little_output_is_compacted(
     project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,18 +365,3 @@ def test_a_stream_with_little_output_is_compacted(
     assert compact(project, CLICKS)[0] == "MergeFiles"
     assert output(project) == before
     assert files(project) < 4
-
-
-def test_the_files_of_a_stream_that_runs_for_a_year_stay_few() -> None:
-    """One merge of 1,200 epochs each 20 minutes, 1 KB an epoch; the rows are written a few times only."""
-    ranges: list[EpochFiles] = []
-    written = 0
-    for run in range(3 * 24 * 365):
-        batch = EpochFiles(first=run, last=run, files=1200, size_bytes=1_200_000)
-        due = files_to_merge([*ranges, batch])
-        assert due is not None
-        written += due.size_bytes
-        ranges = [unit for unit in ranges if unit.last < due.first]
-        ranges.append(merged(due.first, due.last, due.size_bytes))
-    assert len(ranges) < 150
-    assert written < 20 * run * 1_200_000

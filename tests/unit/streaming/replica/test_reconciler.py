@@ -159,3 +159,25 @@ def test_a_replica_that_has_lost_its_place_leaves_its_gate_alone(
     assert ended.result() is Ending.LOST
     assert reconciler.processor.gate.get().open
     assert query.ended.is_set()
+
+
+def test_a_replica_outlives_a_control_store_that_refuses_for_a_while(
+    tmp_path: Path, store: ControlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    decide(store, 3)
+    with ControlStore.open(store.url, in_replica=True) as opened:
+        reconciler = a_reconciler(tmp_path, opened)
+        away = ("epochs", "ledger", "leases")
+        _rename(store, {table: f"{table}_away" for table in away})
+        with running(reconciler) as ended:
+            wait_until(lambda: "no such table" in caplog.text or ended.done())
+            assert not ended.done()
+            _rename(store, {f"{table}_away": table for table in away})
+            catch_up(reconciler, epoch=2)
+            assert reconciler.leading.wait(5.0)
+
+
+def _rename(store: ControlStore, tables: dict[str, str]) -> None:
+    with store._database.write() as connection:
+        for table, name in tables.items():
+            connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO {name}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
@@ -17,7 +17,12 @@ from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks import compaction as module
 from holdfast.streaming.sinks.compaction import TableCompaction
-from holdfast.streaming.sinks.delta_table import adopt_window, partition_values
+from holdfast.streaming.sinks.delta_table import (
+    DEAD_LETTERS,
+    adopt_window,
+    make_dead_letters,
+    partition_values,
+)
 from holdfast.streaming.sinks.lineage import merged_epochs
 from holdfast.streaming.sinks.table_files import live_files
 from tests.builders.delta_sinks import NAME, Rows, SinkSetup
@@ -337,6 +342,46 @@ def test_a_file_whose_column_has_another_type_is_merged_only_if_each_value_stays
     pq.write_table(pa.table({"n": [1, 2], "y": [0, 0]}), tmp_path / "table" / merged.path)
     with pytest.raises(PermanentError, match="the table has no column y"):
         TableCompaction(path, nowhere).merge(NAME, EpochRange(0, 1), {}, now=1.0)
+
+
+WINDOW = {
+    "delta.logRetentionDuration": "interval 60 seconds",
+    "delta.deletedFileRetentionDuration": "interval 7260 seconds",
+}
+
+
+def test_a_table_of_an_older_version_adopts_the_window(tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    a_table_of_epochs(path, pa.table({"n": [1]}))
+    assert adopt_window(DeltaTable(path), 60.0)
+    assert DeltaTable(path).metadata().configuration == WINDOW
+
+
+def test_dead_letters_that_a_restore_has_made_adopt_the_window(tmp_path: Path) -> None:
+    table = make_dead_letters(str(tmp_path), nowhere)
+    write_deltalake(table, DEAD_LETTERS.empty_table(), mode="append")
+    assert adopt_window(table, 60.0)
+    configuration = DeltaTable(str(tmp_path)).metadata().configuration
+    assert {name: configuration.get(name) for name in WINDOW} == WINDOW
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{"delta.checkpointInterval": "10"}, {"delta.logRetentionDuration": "interval 9 days"}],
+)
+def test_a_table_of_another_program_keeps_its_window(
+    tmp_path: Path, chosen: dict[str, str | None]
+) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    table = DeltaTable.create(str(tmp_path), schema=Schema.from_arrow(schema), configuration=chosen)
+    assert adopt_window(table, 60.0)
+    assert DeltaTable(str(tmp_path)).metadata().configuration == chosen
+
+
+def test_a_table_with_files_of_another_program_keeps_its_window(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), pa.table({"n": [1]}))
+    assert adopt_window(DeltaTable(str(tmp_path)), 60.0)
+    assert DeltaTable(str(tmp_path)).metadata().configuration == {}
 
 
 def test_a_stream_that_was_about_to_commit_adopts_a_changed_window(project: SinkSetup) -> None:

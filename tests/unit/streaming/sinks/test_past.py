@@ -265,6 +265,7 @@ def a_copy(table: EpochTable, epoch: int, name: str) -> TableCopy:
         writer=writer(name, 0),
         epoch=epoch,
         connect=nowhere,
+        keep_seconds=60.0,
     )
 
 

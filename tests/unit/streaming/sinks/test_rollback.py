@@ -242,6 +242,7 @@ def a_copy(source: Path, target: Path, name: str) -> TableCopy:
         writer=name,
         epoch=2,
         connect=nowhere,
+        keep_seconds=60.0,
     )
 
 
@@ -287,6 +288,8 @@ def test_dead_letters_are_copied_up_to_the_epoch(tmp_path: Path) -> None:
     assert copy.copy_dead_letters() == 2
     assert epochs_in(target) == [0, 2]
     assert copy.is_done()
+    configuration = DeltaTable(str(target)).metadata().configuration
+    assert configuration["delta.logRetentionDuration"] == "interval 60 seconds"
 
 
 def test_a_stream_without_dead_letters_so_far_gives_its_fork_an_empty_table(tmp_path: Path) -> None:

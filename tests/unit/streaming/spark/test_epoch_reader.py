@@ -155,3 +155,16 @@ def test_an_epoch_is_read_when_the_one_before_it_is_pruned(
     before = {"epoch": 0, "input": digest_input(first)}
     splits = reader.partitions(before, {"epoch": 1, "input": digest_input(second)})
     assert len(splits) > 0
+
+
+def test_an_epoch_log_that_is_away_for_a_while_is_waited_for(
+    reader: EpochReader, store: ControlStore
+) -> None:
+    start = reader.initialOffset()
+    store.epochs.propose(a_rate_proposal())
+    with store._database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE epochs RENAME TO epochs_away")
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    with store._database.write() as connection:
+        connection.exec_driver_sql("ALTER TABLE epochs_away RENAME TO epochs")
+    assert reader.latestOffset(start, ReadAllAvailable())["epoch"] == 0

@@ -49,3 +49,15 @@ def test_the_scheduled_job_compacts_and_samples_all_streams(projects: SimulatedP
         samples = project.store.samples.latest(CLICKS)
     assert samples[SampleName.TABLE_FILES].value == 1
     assert samples[SampleName.REPLAY_FLOOR].value == 0
+
+
+def test_the_size_of_a_table_is_sampled_also_if_its_compaction_fails(
+    projects: SimulatedProjects,
+) -> None:
+    with projects.open() as project:
+        table = Path(project.config.table_path(CLICKS))
+        next(table.glob("data/000000000003-*/*.parquet")).write_bytes(b"a damaged file")
+        definitions = build_definitions(project.config, projects)
+        job = definitions.resolve_job_def("compact_tables")
+        assert not job.execute_in_process(raise_on_error=False).success
+        assert project.store.samples.latest(CLICKS)[SampleName.TABLE_FILES].value == 6

@@ -314,6 +314,8 @@ def test_dead_letters_are_taken_back_with_the_output(with_files: Project) -> Non
     path = with_files.config.dead_letters_path(CLICKS)
     assert path is not None
     assert DeltaTable(path).transaction_version(dead_letter_writer(CLICKS, 1)) == 5
+    configuration = DeltaTable(path).metadata().configuration
+    assert configuration["delta.logRetentionDuration"] == "interval 7200 seconds"
     demand_back_at_5(with_files)
 
 
