@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from tests.model import store as rule
 from tests.model.invariants import find_violation, find_violation_at_rest
-from tests.model.orchestration import operator_steps, recovery_steps
+from tests.model.operating import operator_steps
+from tests.model.orchestration import recovery_steps
 from tests.model.replica import LEASE, Step, steps_of
 from tests.model.state import IDLE, Bound, Replica, State
 from tests.model.store import PRIMARY, SECONDARY, SWITCHES_OF_PRIMARY, Lease, Row, Store
@@ -129,6 +130,18 @@ def _replica_faults(hit: State, replica: Replica, bound: Bound) -> Iterator[Step
             f"FAULT: {replica.id} is paused for the lease time",
             _wait(hit, frozenset({replica.id})),
         )
+    if "hang" in bound.kinds and not replica.hung:
+        quiet = hit._replace(store=_quieten(hit.store, replica.id))
+        yield f"FAULT: {replica.id} finishes no epoch for long", quiet
+        hung = replica._replace(hung=True)
+        yield f"FAULT: {replica.id} hangs, but sends heartbeats", quiet.put(replica, hung)
+
+
+def _quieten(store: Store, name: str) -> Store:
+    rows = tuple(
+        row._replace(progressed_at=OLDEST) if row.id == name else row for row in store.rows
+    )
+    return store._replace(rows=rows)
 
 
 def _remember(state: State, after: State, bound: Bound) -> State:
@@ -164,7 +177,11 @@ def _wait(state: State, silent: frozenset[str]) -> State:
         else replica
         for replica in state.replicas
     )
-    return state._replace(store=store, before=before, replicas=replicas)
+    step = state.step
+    if step is not None and step.row is not None:
+        row = rule.age_row(step.row, 1.0, oldest=OLDEST) if step.row.id in silent else step.row
+        step = step._replace(row=row, lease=_age_lease(step.lease, silent))
+    return state._replace(store=store, before=before, replicas=replicas, step=step)
 
 
 def _age(store: Store, silent: frozenset[str]) -> Store:
@@ -191,4 +208,8 @@ def _jump(state: State, ticks: float) -> State:
         return aged._replace(lease=aged.lease._replace(renewed_at=lease.renewed_at))
 
     before = None if state.before is None else moved(state.before)
-    return state._replace(store=moved(state.store), before=before)
+    step = state.step
+    if step is not None and step.row is not None:
+        seen = moved(Store(rows=(step.row,), lease=step.lease))
+        step = step._replace(row=seen.rows[0], lease=seen.lease)
+    return state._replace(store=moved(state.store), before=before, step=step)
