@@ -27,7 +27,7 @@ def operator_steps(state: State, bound: Bound) -> Iterator[Step]:
             store = state.store._replace(migration=late)
             yield "the migration is overdue", state._replace(store=store, request="")
         case "restore" if what:
-            yield _restore(state, bound.rules)
+            yield from _restore(state, bound.rules)
         case "restore":
             for epoch in range(len(state.store.ledger)):
                 store = rule.request_restore(state.store, epoch)
@@ -37,11 +37,12 @@ def operator_steps(state: State, bound: Bound) -> Iterator[Step]:
                 )
 
 
-def _restore(state: State, rules: Rules) -> Step:
+def _restore(state: State, rules: Rules) -> Iterator[Step]:
     store, table = state.store, state.table
-    restore = store.restore
+    restore, lease, primary = store.restore, store.lease, store.live(PRIMARY)
     if restore is None:
-        return "the operator finds the request lost", state._replace(request="")
+        yield "the operator finds the request lost", state._replace(request="")
+        return
     facts = restoring.RestoreFacts(
         history=restore.history,
         epoch=restore.epoch,
@@ -52,12 +53,13 @@ def _restore(state: State, rules: Rules) -> Step:
         marked=restore.begun and len(state.snapshot) <= restore.epoch + 1,
         rolled=restore.begun and restore.history < len(table.versions),
         finished=restore.finished,
-        caught_up=True,
+        caught_up=primary is not None and lease is not None and lease.holder == primary.id,
     )
     step = restoring.next_step(facts)
     if step is None:
-        return "the restore ends", state._replace(request="")
-    return f"a restore does: {step.name}", _act_restore(state, step, restore, rules)
+        yield "the restore ends", state._replace(request="")
+    elif not isinstance(step, restoring.StartStream):  # the recovery runs do that
+        yield f"a restore does: {step.name}", _act_restore(state, step, restore, rules)
 
 
 def _act_restore(
@@ -66,7 +68,9 @@ def _act_restore(
     store = state.store
     match step:
         case restoring.StopStream():
-            return state._replace(store=rule.stop_for_restore(store) if store.wanted else _stop(store))
+            return state._replace(
+                store=rule.stop_for_restore(store) if store.wanted else _stop(store)
+            )
         case restoring.BeginHistory() if not restore.closed:
             return state._replace(store=rule.close_history(store)[0])
         case restoring.BeginHistory():
@@ -74,7 +78,7 @@ def _act_restore(
         case restoring.MarkSnapshots():
             return state._replace(snapshot=state.snapshot[: restore.epoch + 1])
         case restoring.RollOutput():
-            return state._replace(table=_roll_output(state.table, restore, rules))
+            return state._replace(table=roll_output(state.table, restore, rules))
         case _:
             return _close_incidents(state._replace(store=rule.finish_restore(store)), restore.epoch)
 
@@ -106,7 +110,7 @@ def _close_incidents(state: State, epoch: int) -> State:
     return state._replace(incidents=left, stop=state.stop if left else None)
 
 
-def _roll_output(table: Table, restore: rule.Restore, rules: Rules) -> Table:
+def roll_output(table: Table, restore: rule.Restore, rules: Rules) -> Table:
     """One commit undoes the later epochs, closes the older history and opens the new one."""
     kept = tuple(commit for commit in table.commits if commit.epoch <= restore.epoch)
     older = CLOSED if rules.rollback_closes_history else table.versions[-1]

@@ -5,7 +5,6 @@ Each run observes, decides by the real playbook and acts; between the two anythi
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from holdfast.ft_policies.health import (
     Health,

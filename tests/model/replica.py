@@ -195,13 +195,7 @@ def _processing(
         if replica.leading or ("process" in replica.switches and state.store.row(replica.id)):
             yield lambda: _start(state, replica)
     elif replica.at == IDLE:
-        if replica.held and replica.sends:
-            yield lambda: _send_held(state, replica, rules)
-            return
-        if replica.held:
-            yield lambda: _prune(state, replica, rules)
-        if len(replica.computed) < bound.epochs_of(state):
-            yield lambda: _read(state, replica, rules)
+        yield from _between_epochs(state, replica, bound)
     elif replica.at == READ:
         yield lambda: _stage(state, replica, rules)
     elif replica.at == CHECKED and replica.held:
@@ -210,6 +204,18 @@ def _processing(
         yield lambda: _finish(state, replica, rules)
     else:
         yield lambda: _enter(state, replica, rules)
+
+
+def _between_epochs(
+    state: State, replica: Replica, bound: Bound
+) -> Iterator[Callable[[], Iterator[Step]]]:
+    if replica.held and replica.sends:
+        yield lambda: _send_held(state, replica, bound.rules)
+        return
+    if replica.held:
+        yield lambda: _prune(state, replica, bound.rules)
+    if len(replica.computed) < bound.epochs_of(state):
+        yield lambda: _read(state, replica, bound.rules)
 
 
 def _start(state: State, replica: Replica) -> Iterator[Step]:

@@ -9,7 +9,7 @@ from tests.model.invariants import find_violation, find_violation_at_rest
 from tests.model.operating import operator_steps
 from tests.model.orchestration import recovery_steps
 from tests.model.replica import LEASE, Step, steps_of
-from tests.model.state import IDLE, Bound, Replica, State
+from tests.model.state import IDLE, Bound, Commit, Replica, State, Table
 from tests.model.store import PRIMARY, SECONDARY, SWITCHES_OF_PRIMARY, Lease, Row, Store
 
 OLDEST = -1.0
@@ -25,19 +25,28 @@ class Result:
 
 
 def first_state(bound: Bound) -> State:
-    """A primary and its active standby, both up."""
+    """A primary and its active standby, both up, after the epochs that are done."""
     beside = ("deploy", "process", "receive")
+    log = tuple((epoch, epoch + 1) for epoch in range(bound.done))
+    outputs = tuple(log[: epoch + 1] for epoch in range(bound.done))
+    commits = tuple(Commit(epoch, 0, output) for epoch, output in enumerate(outputs))
     store = Store(
+        log=log,
+        ledger=outputs,
         lease=Lease("r0", 1, 0, LEASE),
         rows=(
             Row("r0", PRIMARY, SWITCHES_OF_PRIMARY, SWITCHES_OF_PRIMARY, 0, 0, 0),
             Row("r1", SECONDARY, beside, beside, 0, 0, 0),
         ),
     )
-    primary = Replica("r0", 0, 0, token=1, leading=True, switches=SWITCHES_OF_PRIMARY, at=IDLE)
-    secondary = Replica("r1", 0, 0, switches=beside, at=IDLE)
+    secondary = Replica("r1", 0, 0, switches=beside, at=IDLE, computed=log)
+    if log:
+        secondary = secondary._replace(opened=True, known=bound.done - 1, follows_own=True)
+    primary = secondary._replace(id="r0", token=1, leading=True, switches=SWITCHES_OF_PRIMARY)
     return State(
         store=store,
+        table=Table((bound.done - 1,), commits),
+        snapshot=log,
         replicas=(primary, secondary),
         launched=2,
         request=bound.request,
@@ -93,6 +102,10 @@ def steps(state: State, bound: Bound) -> Iterator[Step]:
     waited = _wait(state, frozenset(row.id for row in silent))
     if waited != state:
         yield "the lease time goes by", waited
+    hung = [replica.id for replica in state.replicas if replica.hung]
+    quiet = state._replace(store=_quieten(state.store, *hung))
+    if quiet != state:
+        yield "the time for an epoch goes by", quiet
 
 
 def _moves(state: State, bound: Bound) -> Iterator[Step]:
@@ -137,9 +150,9 @@ def _replica_faults(hit: State, replica: Replica, bound: Bound) -> Iterator[Step
         yield f"FAULT: {replica.id} hangs, but sends heartbeats", quiet.put(replica, hung)
 
 
-def _quieten(store: Store, name: str) -> Store:
+def _quieten(store: Store, *names: str) -> Store:
     rows = tuple(
-        row._replace(progressed_at=OLDEST) if row.id == name else row for row in store.rows
+        row._replace(progressed_at=OLDEST) if row.id in names else row for row in store.rows
     )
     return store._replace(rows=rows)
 

@@ -34,7 +34,9 @@ def newest_of(table: Table, replica: Replica) -> int:
 def open_table(store: Store, table: Table, replica: Replica, rules: Rules) -> tuple[Store, Replica]:
     """Enter the epochs that only the table has; a table without output that the ledger has is refused."""
     newest, first = newest_of(table, replica), len(store.ledger)
-    with_rows = (epoch for epoch, entry in enumerate(store.ledger) if entry and not is_empty(entry[-1]))
+    with_rows = (
+        epoch for epoch, entry in enumerate(store.ledger) if entry and not is_empty(entry[-1])
+    )
     if newest < max(with_rows, default=-1):
         raise OutputLostError(f"the table ends with epoch {newest}")
     for epoch in range(first, newest + 1 if rules.adopt_compares_input else first):

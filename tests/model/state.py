@@ -137,9 +137,10 @@ class State(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """How far a search goes."""
+    """How far a search goes; it begins when the epochs `done` are out."""
 
     epochs: int = 2
+    done: int = 0
     launches: int = 3
     faults: int = 1
     kinds: tuple[str, ...] = ("kill", "pause", "lose", "jump", "read_only")

@@ -223,7 +223,9 @@ def end(store: Store, replica: str, slot: str | None = None) -> Store:
     if row is None or (slot is not None and row.slot != slot):
         return store
     failures = 0 if row.slot == PRIMARY else store.failures
-    return store._replace(rows=tuple(one for one in store.rows if one is not row), failures=failures)
+    return store._replace(
+        rows=tuple(one for one in store.rows if one is not row), failures=failures
+    )
 
 
 def fail(store: Store, replica: str) -> Store:
