@@ -5,16 +5,15 @@ Each run observes, decides by the real playbook and acts; between the two anythi
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from holdfast.ft_policies.health import (
+    Health,
     HealthPolicy,
     HealthVerdict,
     PrimaryFacts,
     Process,
     SecondaryFacts,
 )
-from holdfast.ft_policies.playbooks import restore as restoring
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.migration import (
     MOST_BEHIND,
@@ -23,10 +22,12 @@ from holdfast.ft_policies.playbooks.recover.migration import (
 )
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import (
+    AwaitPrimaryExit,
     AwaitSecondaryExit,
     EndSecondary,
     Fence,
     FinishMigration,
+    GiveUp,
     HandOver,
     Launch,
     LaunchSecondary,
@@ -40,18 +41,25 @@ from holdfast.ft_policies.tiers import SwitchChange, Switches, Tier
 from holdfast.ft_policies.timings import Timings
 from tests.model import store as rule
 from tests.model.replica import LEASE_SECONDS, Step, process_of
-from tests.model.rules import Rules
-from tests.model.state import CLOSED, Bound, Replica, State, Table
+from tests.model.state import Bound, Pending, Replica, State
 from tests.model.store import PRIMARY, SECONDARY, SWITCHES_OF_PRIMARY, Row
 
-TIMINGS = Timings.derive(heartbeat=2.0, lease=LEASE_SECONDS, stuck_after=60.0, start_within=60.0)
+TIMINGS = Timings.derive(heartbeat=2.0, lease=LEASE_SECONDS, stuck_after=20.0, start_within=15.0)
 TICK_SECONDS = 4 * LEASE_SECONDS
-"""In a tick all silences are over: also the longer one of a secondary, and that of a launch."""
+"""In a tick all silences are over: also the longer one of a secondary, that of a launch, and that of a stuck query."""
 
 _HEALTH = HealthPolicy(TIMINGS)
 _ON_WHAT_WAS_SEEN = (Fence, HandOver, EndSecondary, FinishMigration)
 """Between the decision and the act anything may happen."""
-_AT_ONCE = (Launch, LaunchSecondary, TurnSwitch, AwaitSecondaryExit, StopPrimary, RollBack)
+_AT_ONCE = (
+    Launch,
+    LaunchSecondary,
+    TurnSwitch,
+    AwaitPrimaryExit,
+    AwaitSecondaryExit,
+    StopPrimary,
+    RollBack,
+)
 """These are decided again when they are done: the slot arbitrates, or the next run corrects it."""
 
 
@@ -70,19 +78,27 @@ def recovery_steps(state: State, bound: Bound) -> Iterator[Step]:
     if state.step is not None:
         yield _act(state._replace(step=None), state.step, bound)
         return
-    step = _decide_cached(state, bound)
-    if isinstance(step, Launch | LaunchSecondary) and state.launched >= bound.launches:
+    step, health = _decide_cached(state, bound)
+    if isinstance(step, LaunchSecondary) and state.launched >= bound.launches:
         return
     if isinstance(step, _AT_ONCE):
-        yield _act(state, step, bound)
+        yield _act(state, Pending(step), bound)
     elif isinstance(step, _ON_WHAT_WAS_SEEN):
-        yield f"a recovery run decides: {step.name}", state._replace(step=step)
+        seen = Pending(step)
+        if isinstance(step, Fence):
+            seen = Pending(step, "", health, state.store.live(PRIMARY), state.store.lease)
+        yield f"a recovery run decides: {step.name}", state._replace(step=seen)
 
 
-_DECISIONS: dict[tuple[object, ...], RecoverStep | None] = {}
+def gives_up(state: State, bound: Bound) -> bool:
+    """Whether the recovery runs have given the stream up."""
+    return isinstance(_decide_cached(state, bound)[0], GiveUp)
 
 
-def _decide_cached(state: State, bound: Bound) -> RecoverStep | None:
+_DECISIONS: dict[tuple[object, ...], tuple[RecoverStep | None, Health]] = {}
+
+
+def _decide_cached(state: State, bound: Bound) -> tuple[RecoverStep | None, Health]:
     """The decision, once for all states that look alike from outside."""
     store = state.store
     key = (
@@ -91,26 +107,28 @@ def _decide_cached(state: State, bound: Bound) -> RecoverStep | None:
         None if store.lease is None else store.lease.token,
         store.tier,
         store.rollout,
+        store.failures,
         store.migration and (store.migration, _behind(state)),
         tuple([replica.id for replica in state.replicas]) if bound.one_host else None,
+        bound.reports_epochs,
     )
     if key not in _DECISIONS:
-        _DECISIONS[key] = _decide(state, bound)
+        facts = _facts(state, bound)
+        _DECISIONS[key] = next_step(facts), facts.verdict.health
     return _DECISIONS[key]
-
-
-def _decide(state: State, bound: Bound) -> RecoverStep | None:
-    return next_step(_facts(state, bound))
 
 
 def _facts(state: State, bound: Bound) -> RecoverFacts:
     store, migration = state.store, _migration_facts(state)
     primary, secondary = store.live(PRIMARY), store.live(SECONDARY)
     name = None if primary is None else primary.id
+    failures = 0 if secondary is not None else store.failures
+    process = process_of(state, name, bound)
     return RecoverFacts(
-        verdict=_judge(store.wanted, primary, process_of(state, name, bound)),
+        verdict=_judge(store.wanted, primary, process, failures),
         primary=name,
         token=0 if store.lease is None else store.lease.token,
+        failures_in_a_row=store.failures,
         tier=Tier(store.tier),
         secondary=None if secondary is None else _view(state, secondary, bound),
         rollout=store.rollout if migration is None else migration.rollout,
@@ -120,7 +138,12 @@ def _facts(state: State, bound: Bound) -> RecoverFacts:
 
 
 @cache
-def _judge(wanted: bool, primary: Row | None, process: Process) -> HealthVerdict:  # noqa: FBT001
+def _judge(
+    wanted: bool,  # noqa: FBT001 (a cache needs no names)
+    primary: Row | None,
+    process: Process,
+    failures: int,
+) -> HealthVerdict:
     facts = None
     if primary is not None:
         age = _age(primary.heartbeat_at)
@@ -129,11 +152,11 @@ def _judge(wanted: bool, primary: Row | None, process: Process) -> HealthVerdict
             process=process,
             registered_age=_age(primary.registered_at) or 0.0,
             heartbeat_age=age,
-            progress_age=None if age is None else 0.0,
+            progress_age=None if age is None else _age(primary.progressed_at) or 0.0,
             processing=True,
             caught_up=True,
         )
-    return _HEALTH.judge(wanted=wanted, primary=facts)
+    return _HEALTH.judge(wanted=wanted, primary=facts, failures_in_a_row=failures)
 
 
 def _age(at: float | None) -> float | None:
@@ -160,7 +183,7 @@ def _judge_secondary(row: Row, process: Process) -> HealthVerdict:
             process=process,
             registered_age=_age(row.registered_at) or 0.0,
             heartbeat_age=_age(row.heartbeat_at),
-            quiet_seconds=0.0,
+            quiet_seconds=_age(row.progressed_at) or 0.0,
             leaving="deploy" not in row.desired,
             deployed="deploy" in row.observed,
             processing="process" in row.observed,
@@ -191,17 +214,16 @@ def _behind(state: State) -> int | None:
     return None if target is None else len(state.store.ledger) - len(target.computed)
 
 
-def _act(state: State, step: Any, bound: Bound) -> Step:  # noqa: C901 (one case per step)
+def _act(state: State, pending: Pending, bound: Bound) -> Step:  # noqa: C901 (one case per step)
     """What `orchestration/playbooks` does for a step: compare-and-set calls of the control store."""
-    label = step[0] if isinstance(step, tuple) else step.name
-    after = state
-    store = state.store
+    after, store, step = state, state.store, pending.step
     match step:
-        case ("ends the row of", str(name)):
-            label = f"ends the row of {name}"
-            after = state._replace(store=rule.end(store, name))
-        case Fence() | HandOver():
-            after = _fence(state, step)
+        case None:
+            after = state._replace(store=rule.end(store, pending.ends))
+        case Fence():
+            after = _fence(state, step, pending)
+        case HandOver():
+            after = _take_lease(state, step)
         case Launch() | LaunchSecondary():
             after = _launch(state, PRIMARY if isinstance(step, Launch) else SECONDARY)
         case EndSecondary():
@@ -210,21 +232,31 @@ def _act(state: State, step: Any, bound: Bound) -> Step:  # noqa: C901 (one case
             after = _turn_switch(state, step, bound)
         case AwaitSecondaryExit():
             after = state._replace(store=rule.desire(store, step.secondary, (), SECONDARY)[0])
-        case StopPrimary():
+        case StopPrimary() | AwaitPrimaryExit():
             after = state._replace(store=rule.desire(store, step.primary, (), PRIMARY)[0])
         case FinishMigration():
             after = _finish_migration(state, step)
         case RollBack():
             after = _roll_back(state, step)
+    label = f"ends the row of {pending.ends}" if step is None else step.name
     return f"a recovery run does: {label}", after
 
 
-def _fence(state: State, step: Fence | HandOver) -> State:
+def _fence(state: State, step: Fence, seen: Pending) -> State:
+    """A silent or stuck primary only if it has sent no sign of life since it was observed."""
+    stuck, health = seen.health is Health.STUCK, seen.health
+    if seen.row is not None and health is not None and (stuck or health.needs_second_look):
+        store, _ = rule.fence_seen(state.store, seen.row, seen.lease, stuck=stuck)
+        return state._replace(store=store)
+    return _take_lease(state, step)
+
+
+def _take_lease(state: State, step: Fence | HandOver) -> State:
     """The lease first; the row ends in a transaction of its own."""
     store, lease = state.store, state.store.lease
     if lease is not None and lease.holder == step.primary:
         store, _ = rule.fence(store, step.token)
-    return state._replace(store=store, step=("ends the row of", step.primary))
+    return state._replace(store=store, step=Pending(None, step.primary))
 
 
 def _launch(state: State, slot: str) -> State:
@@ -234,7 +266,7 @@ def _launch(state: State, slot: str) -> State:
     if migration is not None and (slot == SECONDARY or migration.protocol == Protocol.LEGACY):
         rollout = migration.rollout
     desired = SWITCHES_OF_PRIMARY if slot == PRIMARY else ("deploy",)
-    half_done = store.restore is not None and store.restore.begun and not store.restore.finished
+    half_done = store.restore is not None and store.restore.half_done
     if half_done or not store.wanted:
         return state
     store, registered = rule.register(store, name, slot, desired, rollout)
@@ -271,80 +303,3 @@ def _roll_back(state: State, step: RollBack) -> State:
         if row.rollout == step.rollout:
             store, _ = rule.desire(store, row.id, (), SECONDARY)
     return state._replace(store=store._replace(migration=None))
-
-
-def operator_steps(state: State, bound: Bound) -> Iterator[Step]:
-    """The one thing that the operator does in a run: switch, migrate or restore, at any time."""
-    kind, _, what = state.request.partition(" ")
-    match kind:
-        case "switch":
-            store = state.store._replace(tier=what)
-            yield f"the operator switches to {what}", state._replace(store=store, request="")
-        case "migrate":
-            begun = rule.Migration(state.store.rollout + 1, what)
-            store = state.store._replace(migration=begun)
-            yield "the operator migrates", state._replace(store=store, request="deadline")
-        case "deadline" if state.store.migration is not None:
-            late = state.store.migration._replace(overdue=True)
-            store = state.store._replace(migration=late)
-            yield "the migration is overdue", state._replace(store=store, request="")
-        case "restore" if what:
-            yield _restore(state, bound.rules)
-        case "restore":
-            for epoch in range(len(state.store.ledger)):
-                store = rule.request_restore(state.store, epoch)
-                yield (
-                    f"the operator restores to epoch {epoch}",
-                    state._replace(store=store, request="restore begun"),
-                )
-
-
-def _restore(state: State, rules: Rules) -> Step:
-    store, table = state.store, state.table
-    restore = store.restore
-    if restore is None:
-        return "the operator finds the request lost", state._replace(request="")
-    facts = restoring.RestoreFacts(
-        history=restore.history,
-        epoch=restore.epoch,
-        was_running=restore.was_running,
-        wanted=store.wanted,
-        lives=bool(store.rows),
-        begun=restore.begun,
-        marked=restore.begun and len(state.snapshot) <= restore.epoch + 1,
-        rolled=restore.history < len(table.versions),
-        finished=restore.finished,
-        caught_up=True,
-    )
-    step = restoring.next_step(facts)
-    if step is None:
-        return "the restore ends", state._replace(request="")
-    return f"a restore does: {step.name}", _act_restore(state, step, restore, rules)
-
-
-def _act_restore(
-    state: State, step: restoring.RestoreStep, restore: rule.Restore, rules: Rules
-) -> State:
-    store = state.store
-    match step:
-        case restoring.StopStream():
-            if store.wanted:
-                store = rule.stop_for_restore(store)
-                rows = tuple(row._replace(desired=()) for row in store.rows)
-                return state._replace(store=store._replace(rows=rows))
-            return state._replace(store=store._replace(rows=()))  # by force; a process may live on
-        case restoring.BeginHistory():
-            return state._replace(store=rule.begin_restore(store)[0])
-        case restoring.MarkSnapshots():
-            return state._replace(snapshot=state.snapshot[: restore.epoch + 1])
-        case restoring.RollOutput():
-            return state._replace(table=_roll_output(state.table, restore, rules))
-        case _:
-            return state._replace(store=rule.finish_restore(store))
-
-
-def _roll_output(table: Table, restore: rule.Restore, rules: Rules) -> Table:
-    """One commit undoes the later epochs, closes the older history and opens the new one."""
-    kept = tuple(commit for commit in table.commits if commit.epoch <= restore.epoch)
-    older = CLOSED if rules.rollback_closes_history else table.versions[-1]
-    return Table((*table.versions[:-1], older, restore.epoch), kept)

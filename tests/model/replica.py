@@ -4,16 +4,16 @@ A replica that takes no step for a while is a slow one, in any interleaving; a p
 since it has outlasted the lease.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TypeAlias
 
 from holdfast.ft_policies.epochs import Close, Pace
 from holdfast.ft_policies.health import FailoverPolicy, PrimaryView, Process, TakeOver
-from tests.model import store as rule
+from tests.model import sink, store as rule
 from tests.model.rules import Rules
 from tests.model.state import (
-    CLOSED,
+    CHECKED,
     IDLE,
     OFF,
     READ,
@@ -21,17 +21,14 @@ from tests.model.state import (
     STAGED,
     WRITTEN,
     Bound,
-    Commit,
     Replica,
     State,
-    Table,
 )
 from tests.model.store import (
     PRIMARY,
     SWITCHES_OF_PRIMARY,
     InputDiffersError,
     Output,
-    Range,
     RefusedError,
 )
 
@@ -45,27 +42,39 @@ _PACE = Pace(seconds=1.0, silence_seconds=1.0)
 
 
 def steps_of(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
-    yield from _beat(state, replica)
+    yield from _beat(state, replica, bound)
     yield from _lead(state, replica, bound)
+    if replica.hung:
+        return
+    for process in _processing(state, replica, bound):
+        yield from _attempt(state, replica, process)
+
+
+def _attempt(state: State, replica: Replica, process: Callable[[], Iterator[Step]]) -> list[Step]:
+    """The steps, or the end of a replica that meets an error that lasts."""
+    name = replica.id
     try:
-        yield from _process(state, replica, bound)
-    except InputDiffersError:
-        yield (
-            f"{replica.id} stops: epoch {len(replica.computed)} was computed from other input",
-            _fail(state, replica, "input_differs"),
-        )
+        return list(process())
+    except InputDiffersError as error:
+        failed = _fail(state, replica).with_incident("input_differs", error.epoch)
+        return [(f"{name} stops: {error}", failed)]
+    except sink.OutputLostError as error:
+        failed = _fail(state, replica).with_incident("output_lost", len(replica.computed))
+        return [(f"{name} stops: {error}", failed)]
     except RefusedError as error:
-        yield f"{replica.id} fails: {error}", _fail(state, replica, "failed")
+        failed = _fail(state, replica)
+        if replica.history == state.store.history:  # otherwise it is of the past
+            failed = failed.with_incident("failed", len(replica.computed))
+        return [(f"{name} fails: {error}", failed)]
 
 
-def _fail(state: State, replica: Replica, kind: str) -> State:
-    ended = state._replace(store=rule.end(state.store, replica.id)).without(replica)
-    if replica.history != state.store.history:
-        return ended  # its history has ended: that is no failure of the stream
-    return ended.with_incident(kind)
+def _fail(state: State, replica: Replica) -> State:
+    """It releases its lease, reports why it has failed, and exits."""
+    store, _ = rule.release(state.store, replica.id, replica.token)
+    return state._replace(store=rule.fail(store, replica.id)).without(replica)
 
 
-def _beat(state: State, replica: Replica) -> Iterator[Step]:
+def _beat(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
     """Renew the lease, report, and follow the desired switches; a replica that lost its place is gone."""
     name, store = replica.id, state.store
     row = store.row(name)
@@ -84,7 +93,8 @@ def _beat(state: State, replica: Replica) -> Iterator[Step]:
         yield f"{name} leaves as asked", state._replace(store=store).without(replica)
         return
     followed = _follow(replica, row.desired)
-    store, _ = rule.heartbeat(store, name, followed.switches)
+    epoch = len(replica.computed) if bound.reports_epochs else None
+    store, _ = rule.heartbeat(store, name, followed.switches, epoch)
     after = state._replace(store=store).put(replica, followed)
     if after != state:
         yield f"{name} beats", after
@@ -176,44 +186,51 @@ def process_of(state: State, name: str | None, bound: Bound) -> Process:
     return Process.GONE if state.replica(name) is None else Process.RUNNING
 
 
-def _process(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
+def _processing(
+    state: State, replica: Replica, bound: Bound
+) -> Iterator[Callable[[], Iterator[Step]]]:
     """The way of an epoch: decided, staged, committed to the table, entered in the ledger."""
+    rules = bound.rules
     if replica.at == OFF:
         if replica.leading or ("process" in replica.switches and state.store.row(replica.id)):
-            yield from _start(state, replica)
+            yield lambda: _start(state, replica)
     elif replica.at == IDLE:
-        yield from _next_epoch(state, replica, bound)
+        yield from _between_epochs(state, replica, bound)
     elif replica.at == READ:
-        yield _stage(state, replica, bound.rules)
-    elif replica.at == STAGED:
-        yield _finish(state, replica, bound.rules)
+        yield lambda: _stage(state, replica, rules)
+    elif replica.at == CHECKED and replica.held:
+        yield lambda: _commit_held(state, replica, rules)
+    elif replica.at in (STAGED, CHECKED):
+        yield lambda: _finish(state, replica, rules)
     else:
-        yield _enter(state, replica, bound.rules)
+        yield lambda: _enter(state, replica, rules)
+
+
+def _between_epochs(
+    state: State, replica: Replica, bound: Bound
+) -> Iterator[Callable[[], Iterator[Step]]]:
+    if replica.held and replica.sends:
+        yield lambda: _send_held(state, replica, bound.rules)
+        return
+    if replica.held:
+        yield lambda: _prune(state, replica, bound.rules)
+    if len(replica.computed) < bound.epochs_of(state):
+        yield lambda: _read(state, replica, bound.rules)
 
 
 def _start(state: State, replica: Replica) -> Iterator[Step]:
     """Restore a snapshot: the newest one may be of any epoch that a primary has finished."""
     for epochs in {0, len(state.snapshot)}:
         past = state.snapshot[:epochs]
-        restored = replica._replace(at=IDLE, computed=past, restored=len(past))
+        restored = replica._replace(at=IDLE, computed=past, since=len(past))
         yield f"{replica.id} starts after {epochs} epochs", state.put(replica, restored)
-
-
-def _next_epoch(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
-    if replica.held and replica.sends:
-        yield _send_held(state, replica, bound.rules)
-        return
-    if replica.held:
-        yield from _prune(state, replica, bound.rules)
-    if len(replica.computed) < bound.epochs:
-        yield from _read(state, replica, bound.rules)
 
 
 def _read(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     number, store = len(replica.computed), state.store
     last = replica.computed[-1] if number else None
     if rules.reader_compares_input and number and store.decided(number - 1) != last:
-        raise InputDiffersError(f"epoch {number - 1} was decided again")
+        raise InputDiffersError(number - 1, f"epoch {number - 1} was decided again")
     decided = store.decided(number)
     if decided is None or not rules.first_proposal_wins:
         waiting = _waiting_rows(replica, number, state.losses)
@@ -248,36 +265,8 @@ def _position(state: State, replica: Replica) -> int:
         return replica.computed[-1][1]
     before = state.store.decided(number - 1)
     if before is None:
-        raise InputDiffersError(f"epoch {number - 1} is not in the epoch log")
+        raise InputDiffersError(number - 1, f"epoch {number - 1} is not in the epoch log")
     return before[1]
-
-
-def _is_done(state: State, replica: Replica, output: Output, rules: Rules) -> bool:
-    epoch = len(output) - 1
-    newest, entry = _newest(state.table, replica), state.store.entry(epoch)
-    if newest >= epoch:
-        if entry is None and state.table.commit_of(epoch) is None:
-            raise InputDiffersError(f"neither the table nor the ledger has epoch {epoch}")
-        _compare(state.table, output, rules)
-        return True
-    return entry is not None and _is_empty(entry.output[-1])
-
-
-def _newest(table: Table, replica: Replica) -> int:
-    newest = table.newest(replica.history)
-    if newest == CLOSED:
-        raise RefusedError(f"history {replica.history} has ended")
-    return newest
-
-
-def _compare(table: Table, output: Output, rules: Rules) -> None:
-    commit = table.commit_of(len(output) - 1)
-    if rules.adopt_compares_input and commit is not None and commit.output[-1] != output[-1]:
-        raise InputDiffersError
-
-
-def _is_empty(slice_: Range) -> bool:
-    return slice_[0] == slice_[1]
 
 
 def _output(replica: Replica) -> Output:
@@ -285,48 +274,43 @@ def _output(replica: Replica) -> Output:
     return (*replica.computed, replica.input)
 
 
-def _stage(state: State, replica: Replica, rules: Rules) -> Step:
+def _stage(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     """Compute the epoch; while the sender is shut, or has not sent what it held back, hold it back, too."""
-    number, output = len(replica.computed), _output(replica)
+    number, output, store, after = len(replica.computed), _output(replica), state.store, replica
     label = f"{replica.id} computes epoch {number}"
-    if _is_done(state, replica, output, rules):
-        return f"{label}, which is done", state.put(replica, replica._replace(at=WRITTEN))
-    if replica.sends and not replica.held:
-        return label, state.put(replica, replica._replace(at=STAGED))
-    kept = replica._replace(at=IDLE, input=None, computed=output, held=(*replica.held, number))
-    return f"{label} and holds it back", state.put(replica, kept)
+    if not replica.opened:
+        store, after = sink.open_table(store, state.table, after, rules)
+    done, store, after = sink.is_done(store, state.table, after, output, rules)
+    if done:
+        label, after = f"{label}, which is done", after._replace(at=WRITTEN)
+    elif replica.sends and not replica.held:
+        after = after._replace(at=STAGED)
+    else:
+        label, held = f"{label} and holds it back", (*replica.held, number)
+        after = after._replace(at=IDLE, input=None, computed=output, held=held)
+    yield label, state._replace(store=store).put(replica, after)
 
 
-def _finish(state: State, replica: Replica, rules: Rules) -> Step:
+def _finish(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     output = _output(replica)
     if not replica.sends:  # `send` was turned off meanwhile
         kept = replica._replace(at=IDLE, input=None, computed=output, held=(len(output) - 1,))
-        return f"{replica.id} holds epoch {len(output) - 1} back", state.put(replica, kept)
-    table = _commit(state.table, replica, output, rules)
-    return f"{replica.id} commits epoch {len(output) - 1} to the table", state._replace(
-        table=table
-    ).put(replica, replica._replace(at=WRITTEN))
+        yield f"{replica.id} holds epoch {len(output) - 1} back", state.put(replica, kept)
+        return
+    if replica.at == STAGED:
+        sink.require_decided(state.store, output, rules)
+        if state.before is not None:  # the decision may still be lost
+            checked = state.put(replica, replica._replace(at=CHECKED))
+            yield f"{replica.id} finds epoch {len(output) - 1} decided as it has read it", checked
+            return
+    table, after = sink.commit(state.store, state.table, replica, output, rules)
+    yield (
+        f"{replica.id} commits epoch {len(output) - 1} to the table",
+        state._replace(table=table).put(replica, after._replace(at=WRITTEN)),
+    )
 
 
-def _commit(table: Table, replica: Replica, output: Output, rules: Rules) -> Table:
-    """One atomic commit; the table refuses an epoch that it has, and an ended history."""
-    epoch, newest = len(output) - 1, _newest(table, replica)
-    if _is_empty(output[-1]):
-        return table
-    if newest >= epoch and rules.table_has_transactions:
-        if table.commit_of(epoch) is None:
-            raise InputDiffersError(f"the table is past epoch {epoch}, which it does not have")
-        _compare(table, output, rules)
-        return table
-    if 0 <= newest < epoch:  # a replica that was paused may have committed late
-        _compare(table, output[: newest + 1], rules)
-    versions = list(table.versions)
-    versions[replica.history] = max(newest, epoch)
-    commits = (*table.commits, Commit(epoch, replica.history, output))
-    return Table(tuple(versions), tuple(sorted(commits)))
-
-
-def _enter(state: State, replica: Replica, rules: Rules) -> Step:
+def _enter(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     if replica.at == SENT:
         output = _oldest_held(replica)
         after = replica._replace(at=IDLE, held=replica.held[1:])
@@ -337,55 +321,57 @@ def _enter(state: State, replica: Replica, rules: Rules) -> Step:
     may_ship = not after.held or not rules.ships_only_what_was_sent
     if replica.leading and may_ship and replica.history == state.store.history:
         entered = entered._replace(snapshot=after.computed)
-    return f"{replica.id} enters epoch {len(output) - 1} in the ledger", entered
+    yield f"{replica.id} enters epoch {len(output) - 1} in the ledger", entered
 
 
 def _write_entry(state: State, replica: Replica, output: Output, rules: Rules) -> State:
-    epoch, store = len(output) - 1, state.store
-    if rules.ledger_in_order and epoch > len(store.ledger):
-        store = _enter_lost(state, replica, output, rules)
-    store, agrees = rule.enter(store, epoch, replica.id, output, replica.history, rules)
+    store, agrees = sink.enter(state.store, replica, output, rules)
     entered = state._replace(store=store)
-    return entered if agrees else entered.with_incident("digest_differs")
-
-
-def _enter_lost(state: State, replica: Replica, output: Output, rules: Rules) -> rule.Store:
-    """Enter epochs again that this process has entered; those before it started, if the table has them."""
-    store = state.store
-    for epoch in range(len(store.ledger), len(output) - 1):
-        if epoch < replica.restored and state.table.commit_of(epoch) is None:
-            raise InputDiffersError(f"there is no record of epoch {epoch}")
-        lost = output[: epoch + 1]
-        store, _ = rule.enter(store, epoch, replica.id, lost, replica.history, rules)
-    return store
+    return entered if agrees else entered.with_incident("digest_differs", len(output) - 1)
 
 
 def _oldest_held(replica: Replica) -> Output:
     return replica.computed[: replica.held[0] + 1]
 
 
-def _send_held(state: State, replica: Replica, rules: Rules) -> Step:
+def _send_held(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     """Open the sender: what was held back goes out, oldest first."""
     output = _oldest_held(replica)
     epoch = len(output) - 1
-    if _is_done(state, replica, output, rules):
-        return _drop(state, replica, output, rules)
-    table = _commit(state.table, replica, output, rules)
-    return f"{replica.id} commits epoch {epoch}, which it held back", state._replace(
-        table=table
-    ).put(replica, replica._replace(at=SENT))
+    done, store, looked = sink.is_done(state.store, state.table, replica, output, rules)
+    if done:
+        yield _drop(state._replace(store=store), replica, looked, output, rules)
+        return
+    sink.require_decided(store, output, rules)
+    entered = state._replace(store=store)
+    if state.before is None:
+        yield from _commit_held(entered, looked, rules, was=replica)
+    else:
+        checked = entered.put(replica, looked._replace(at=CHECKED))
+        yield f"{replica.id} finds epoch {epoch} decided as it has read it", checked
+
+
+def _commit_held(
+    state: State, replica: Replica, rules: Rules, *, was: Replica | None = None
+) -> Iterator[Step]:
+    output = _oldest_held(replica)
+    table, after = sink.commit(state.store, state.table, replica, output, rules)
+    yield (
+        f"{replica.id} commits epoch {len(output) - 1}, which it held back",
+        state._replace(table=table).put(was or replica, after._replace(at=SENT)),
+    )
 
 
 def _prune(state: State, replica: Replica, rules: Rules) -> Iterator[Step]:
     output = _oldest_held(replica)
     if state.store.entry(len(output) - 1) is None:
         return
-    if _is_done(state, replica, output, rules):
-        yield _drop(state, replica, output, rules)
+    done, store, looked = sink.is_done(state.store, state.table, replica, output, rules)
+    if done:
+        yield _drop(state._replace(store=store), replica, looked, output, rules)
 
 
-def _drop(state: State, replica: Replica, output: Output, rules: Rules) -> Step:
-    dropped = _write_entry(state, replica, output, rules).put(
-        replica, replica._replace(held=replica.held[1:])
-    )
+def _drop(state: State, replica: Replica, looked: Replica, output: Output, rules: Rules) -> Step:
+    entered = _write_entry(state, looked, output, rules)
+    dropped = entered.put(replica, looked._replace(held=replica.held[1:]))
     return f"{replica.id} drops epoch {len(output) - 1}, which is done", dropped

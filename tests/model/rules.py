@@ -8,7 +8,7 @@ class Rules:
     """What the product does; each rule that is `False` is a planted bug."""
 
     adopt_compares_input: bool = True
-    """A replica that finds its epoch in the table compares the input, and stops if it differs."""
+    """A replica that finds its epoch in the table compares the input, and enters it as the table has it."""
     entry_compares_input: bool = True
     """The ledger refuses an epoch that was computed from other input than the epoch log has now."""
     reader_compares_input: bool = True

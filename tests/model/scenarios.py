@@ -1,27 +1,46 @@
-"""The searches: what the operator does in each, and how many epochs, launches and faults it allows."""
+"""The searches: what the operator does in each, and how many epochs, launches and faults it allows.
+
+A restore or a migration meets one fault of each kind, in a search of its own, while the third epoch is processed.
+"""
 
 from tests.model.rules import Rules
 from tests.model.state import Bound
 
+FAULTS = ("kill", "lose", "read_only", "jump")
+REQUESTS = (
+    "restore",
+    "migrate interruption_free",
+    "migrate replay",
+    "migrate legacy",
+)
+
 SMALL = {
-    "each fault": Bound(epochs=2, launches=2, faults=1),
+    "each fault": Bound(epochs=2, done=1, launches=2, faults=1),
     "lost commit of a dead primary": Bound(
-        epochs=2, launches=2, faults=2, kinds=("kill the first", "lose")
+        epochs=1, launches=2, faults=2, kinds=("kill the first", "lose")
     ),
-    "lost decision and a kill": Bound(epochs=2, launches=2, faults=2, kinds=("kill", "lose")),
+    "lost commit and a kill": Bound(epochs=2, done=1, launches=2, faults=2, kinds=("kill", "lose")),
     "two hosts": Bound(epochs=2, launches=2, faults=1, kinds=("kill", "pause"), one_host=False),
+    "stuck": Bound(epochs=1, launches=2, faults=1, kinds=("hang",)),
     "switch": Bound(epochs=2, launches=2, faults=0, request="switch active_replication"),
     "migrate": Bound(epochs=1, launches=3, faults=0, request="migrate interruption_free"),
-    "restore": Bound(epochs=2, launches=3, faults=0, request="restore"),
+    "migrate legacy, kill": Bound(
+        epochs=1, done=1, launches=2, faults=1, kinds=("kill",), request="migrate legacy"
+    ),
+    "restore": Bound(epochs=2, launches=2, faults=0, request="restore"),
+    "restore, lose": Bound(
+        epochs=1, done=1, launches=2, faults=1, kinds=("lose",), request="restore"
+    ),
 }
 FULL = {
-    "each fault": Bound(epochs=3, launches=2, faults=1),
+    "each fault": Bound(epochs=3, done=1, launches=2, faults=1),
     "lost commit of a dead primary": Bound(
-        epochs=3, launches=2, faults=2, kinds=("kill the first", "lose")
+        epochs=3, done=1, launches=2, faults=2, kinds=("kill the first", "lose")
     ),
-    "lost decision and a kill": Bound(epochs=3, launches=2, faults=2, kinds=("kill", "lose")),
+    "lost commit and a kill": Bound(epochs=3, done=1, launches=2, faults=2, kinds=("kill", "lose")),
     "pause and kill": Bound(epochs=3, launches=2, faults=2, kinds=("kill", "pause")),
-    "two hosts": Bound(epochs=3, launches=2, faults=1, one_host=False),
+    "stuck": Bound(epochs=3, done=1, launches=2, faults=1, kinds=("hang",)),
+    "two hosts": Bound(epochs=3, done=1, launches=2, faults=1, one_host=False),
     "relaunch": Bound(epochs=3, launches=3, faults=1, kinds=("kill",)),
     "switch to active_replication": Bound(
         epochs=3, launches=2, faults=1, kinds=("kill", "pause"), request="switch active_replication"
@@ -29,12 +48,19 @@ FULL = {
     "switch to deployed": Bound(
         epochs=3, launches=2, faults=1, kinds=("kill", "pause"), request="switch deployed"
     ),
-    "migrate interruption_free": Bound(
-        epochs=3, launches=3, faults=0, request="migrate interruption_free"
-    ),
-    "migrate replay": Bound(epochs=3, launches=3, faults=0, request="migrate replay"),
-    "migrate legacy": Bound(epochs=3, launches=3, faults=0, request="migrate legacy"),
-    "restore": Bound(epochs=3, launches=3, faults=0, request="restore"),
+    **{request: Bound(epochs=3, launches=3, faults=0, request=request) for request in REQUESTS},
+    **{
+        f"{request}, {fault}": Bound(
+            epochs=3,
+            done=2,
+            launches=2 if request == "restore" else 3,
+            faults=1,
+            kinds=(fault,),
+            request=request,
+        )
+        for request in REQUESTS
+        for fault in FAULTS
+    },
 }
 
 PLANTED = {

@@ -6,9 +6,10 @@ from itertools import pairwise
 
 from tests.model import store as rule
 from tests.model.invariants import find_violation, find_violation_at_rest
-from tests.model.orchestration import operator_steps, recovery_steps
+from tests.model.operating import operator_steps
+from tests.model.orchestration import recovery_steps
 from tests.model.replica import LEASE, Step, steps_of
-from tests.model.state import IDLE, Bound, Replica, State
+from tests.model.state import IDLE, Bound, Commit, Replica, State, Table
 from tests.model.store import PRIMARY, SECONDARY, SWITCHES_OF_PRIMARY, Lease, Row, Store
 
 OLDEST = -1.0
@@ -24,19 +25,28 @@ class Result:
 
 
 def first_state(bound: Bound) -> State:
-    """A primary and its active standby, both up."""
+    """A primary and its active standby, both up, after the epochs that are done."""
     beside = ("deploy", "process", "receive")
+    log = tuple((epoch, epoch + 1) for epoch in range(bound.done))
+    outputs = tuple(log[: epoch + 1] for epoch in range(bound.done))
+    commits = tuple(Commit(epoch, 0, output) for epoch, output in enumerate(outputs))
     store = Store(
+        log=log,
+        ledger=outputs,
         lease=Lease("r0", 1, 0, LEASE),
         rows=(
             Row("r0", PRIMARY, SWITCHES_OF_PRIMARY, SWITCHES_OF_PRIMARY, 0, 0, 0),
             Row("r1", SECONDARY, beside, beside, 0, 0, 0),
         ),
     )
-    primary = Replica("r0", 0, 0, token=1, leading=True, switches=SWITCHES_OF_PRIMARY, at=IDLE)
-    secondary = Replica("r1", 0, 0, switches=beside, at=IDLE)
+    secondary = Replica("r1", 0, 0, switches=beside, at=IDLE, computed=log)
+    if log:
+        secondary = secondary._replace(opened=True, known=bound.done - 1, follows_own=True)
+    primary = secondary._replace(id="r0", token=1, leading=True, switches=SWITCHES_OF_PRIMARY)
     return State(
         store=store,
+        table=Table((bound.done - 1,), commits),
+        snapshot=log,
         replicas=(primary, secondary),
         launched=2,
         request=bound.request,
@@ -92,6 +102,10 @@ def steps(state: State, bound: Bound) -> Iterator[Step]:
     waited = _wait(state, frozenset(row.id for row in silent))
     if waited != state:
         yield "the lease time goes by", waited
+    hung = [replica.id for replica in state.replicas if replica.hung]
+    quiet = state._replace(store=_quieten(state.store, *hung))
+    if quiet != state:
+        yield "the time for an epoch goes by", quiet
 
 
 def _moves(state: State, bound: Bound) -> Iterator[Step]:
@@ -129,6 +143,18 @@ def _replica_faults(hit: State, replica: Replica, bound: Bound) -> Iterator[Step
             f"FAULT: {replica.id} is paused for the lease time",
             _wait(hit, frozenset({replica.id})),
         )
+    if "hang" in bound.kinds and not replica.hung:
+        quiet = hit._replace(store=_quieten(hit.store, replica.id))
+        yield f"FAULT: {replica.id} finishes no epoch for long", quiet
+        hung = replica._replace(hung=True)
+        yield f"FAULT: {replica.id} hangs, but sends heartbeats", quiet.put(replica, hung)
+
+
+def _quieten(store: Store, *names: str) -> Store:
+    rows = tuple(
+        row._replace(progressed_at=OLDEST) if row.id in names else row for row in store.rows
+    )
+    return store._replace(rows=rows)
 
 
 def _remember(state: State, after: State, bound: Bound) -> State:
@@ -164,7 +190,11 @@ def _wait(state: State, silent: frozenset[str]) -> State:
         else replica
         for replica in state.replicas
     )
-    return state._replace(store=store, before=before, replicas=replicas)
+    step = state.step
+    if step is not None and step.row is not None:
+        row = rule.age_row(step.row, 1.0, oldest=OLDEST) if step.row.id in silent else step.row
+        step = step._replace(row=row, lease=_age_lease(step.lease, silent))
+    return state._replace(store=store, before=before, replicas=replicas, step=step)
 
 
 def _age(store: Store, silent: frozenset[str]) -> Store:
@@ -191,4 +221,8 @@ def _jump(state: State, ticks: float) -> State:
         return aged._replace(lease=aged.lease._replace(renewed_at=lease.renewed_at))
 
     before = None if state.before is None else moved(state.before)
-    return state._replace(store=moved(state.store), before=before)
+    step = state.step
+    if step is not None and step.row is not None:
+        seen = moved(Store(rows=(step.row,), lease=step.lease))
+        step = step._replace(row=seen.rows[0], lease=seen.lease)
+    return state._replace(store=moved(state.store), before=before, step=step)

@@ -1,13 +1,22 @@
 """A state of the model: one immutable, hashable value."""
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
 from tests.model.rules import Rules
-from tests.model.store import Lease, Output, Range, Store
+from tests.model.store import Lease, Output, Range, Row, Store
 
 CLOSED = 2**62
-OFF, IDLE, READ, STAGED, WRITTEN, SENT = "off", "idle", "read", "staged", "written", "sent"
+OFF, IDLE, READ, STAGED, CHECKED, WRITTEN, SENT = (
+    "off",
+    "idle",
+    "read",
+    "staged",
+    "checked",
+    "written",
+    "sent",
+)
 
 
 class Commit(NamedTuple):
@@ -25,8 +34,10 @@ class Table(NamedTuple):
     def newest(self, history: int) -> int:
         return self.versions[history] if history < len(self.versions) else -1
 
-    def commit_of(self, epoch: int) -> Commit | None:
-        return next((commit for commit in self.commits if commit.epoch == epoch), None)
+    def commit_of(self, epoch: int, history: int) -> Commit | None:
+        """The commit of an epoch in one history: a replica does not look for those of another."""
+        of = (epoch, history)
+        return next((commit for commit in self.commits if commit[:2] == of), None)
 
 
 class Replica(NamedTuple):
@@ -48,8 +59,14 @@ class Replica(NamedTuple):
     held: tuple[int, ...] = ()
     follows_own: bool = False
     """Whether it knows the last decision itself; otherwise it reads it."""
-    restored: int = 0
-    """How many epochs were in the snapshot that its process started from."""
+    since: int = 0
+    """The first epoch that its process has entered, and remembers."""
+    opened: bool = False
+    """Whether it has opened the table."""
+    known: int = -1
+    """The newest epoch of the table that it has compared."""
+    hung: bool = False
+    """Whether it processes nothing any more, although it still sends heartbeats."""
     claim: tuple[str | None, Lease | None] | None = None
     """What it observed of a failed primary, on its way to a takeover."""
 
@@ -58,7 +75,26 @@ class Replica(NamedTuple):
         return self.leading or "send" in self.switches
 
 
-Pending: TypeAlias = RecoverStep | tuple[str, str] | None
+class Pending(NamedTuple):
+    """A step that a recovery run has decided on, and what it has observed of the primary; or the end of a row."""
+
+    step: RecoverStep | None
+    ends: str = ""
+    health: Health | None = None
+    row: Row | None = None
+    lease: Lease | None = None
+
+
+class Incident(NamedTuple):
+    kind: str
+    epoch: int
+
+
+class Stop(NamedTuple):
+    """What was written when the stream was found to be unable to continue, with the writes that were under way."""
+
+    commits: int
+    entries: int
 
 
 class State(NamedTuple):
@@ -69,7 +105,7 @@ class State(NamedTuple):
     """The newest checkpoint that a primary may have shipped."""
     before: Store | None = None
     """The store without its last commit, while that can be lost."""
-    step: Pending = None
+    step: Pending | None = None
     """The step that a recovery run has decided on, and not done yet."""
     launched: int = 0
     request: str = ""
@@ -77,7 +113,10 @@ class State(NamedTuple):
     faults: int = 0
     read_only: bool = False
     losses: int = 0
-    incidents: tuple[str, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    """Those that are open."""
+    stop: Stop | None = None
+    """What was written when the first incident was opened that is still open."""
 
     def replica(self, name: str) -> Replica | None:
         return next((one for one in self.replicas if one.id == name), None)
@@ -88,17 +127,32 @@ class State(NamedTuple):
     def without(self, gone: Replica) -> "State":
         return self._replace(replicas=tuple(one for one in self.replicas if one is not gone))
 
-    def with_incident(self, kind: str) -> "State":
-        return self._replace(incidents=tuple(sorted({*self.incidents, kind})))
+    def with_incident(self, kind: str, epoch: int) -> "State":
+        incidents = tuple(sorted({*self.incidents, Incident(kind, epoch)}))
+        under_way = [replica.at for replica in self.replicas]
+        commits = len(self.table.commits) + under_way.count(CHECKED)
+        entries = len(self.store.ledger) + under_way.count(WRITTEN) + under_way.count(SENT)
+        stop = self.stop or Stop(commits, entries)
+        return self._replace(incidents=incidents, stop=stop)
 
 
 class Bound(NamedTuple):
-    """How far a search goes."""
+    """How far a search goes; it begins when the epochs `done` are out."""
 
     epochs: int = 2
+    done: int = 0
     launches: int = 3
     faults: int = 1
     kinds: tuple[str, ...] = ("kill", "pause", "lose", "jump", "read_only")
     request: str = ""
     one_host: bool = True
     rules: Rules = Rules()
+
+    def epochs_of(self, state: "State") -> int:
+        """A lost commit may be of the last epoch: it shows in the one after."""
+        return self.epochs + state.losses
+
+    @property
+    def reports_epochs(self) -> bool:
+        """Whether replicas report their last epoch: only a stuck one is told by it."""
+        return "hang" in self.kinds

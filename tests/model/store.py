@@ -23,6 +23,10 @@ class RefusedError(Exception):
 class InputDiffersError(RefusedError):
     """An epoch was computed from other input than was decided, or than the table has, or its decision is lost."""
 
+    def __init__(self, epoch: int, reason: str) -> None:
+        super().__init__(reason)
+        self.epoch = epoch
+
 
 class MissingEntryError(InputDiffersError):
     """The entry of the epoch before is lost."""
@@ -45,19 +49,22 @@ class Row(NamedTuple):
     registered_at: float
     heartbeat_at: float | None
     rollout: int
+    epoch: int | None = None
+    """The last epoch that it has reported, and when that was another one."""
+    progressed_at: float | None = None
 
 
 class Restore(NamedTuple):
     history: int
     epoch: int
     was_running: bool
+    closed: bool = False
     begun: bool = False
     finished: bool = False
 
-
-class Entry(NamedTuple):
-    replica: str
-    output: Output
+    @property
+    def half_done(self) -> bool:
+        return self.closed and not self.finished
 
 
 class Migration(NamedTuple):
@@ -71,12 +78,14 @@ class Store(NamedTuple):
     lease: Lease | None = None
     rows: tuple[Row, ...] = ()
     log: tuple[Range, ...] = ()
-    ledger: tuple[Entry | None, ...] = ()
+    ledger: tuple[Output | None, ...] = ()
     restore: Restore | None = None
     history: int = 0
     tier: str = "active_standby"
     rollout: int = 0
     migration: Migration | None = None
+    failures: int = 0
+    """How many primaries have failed in a row, without a new entry in the ledger."""
 
     def row(self, replica: str) -> Row | None:
         return next((row for row in self.rows if row.id == replica), None)
@@ -84,7 +93,7 @@ class Store(NamedTuple):
     def live(self, slot: str) -> Row | None:
         return next((row for row in self.rows if row.slot == slot), None)
 
-    def entry(self, epoch: int) -> Entry | None:
+    def entry(self, epoch: int) -> Output | None:
         return self.ledger[epoch] if epoch < len(self.ledger) else None
 
     def decided(self, epoch: int) -> Range | None:
@@ -105,6 +114,8 @@ def elapse(store: Store, seconds: float, *, oldest: float) -> Store:
 
 def age_row(row: Row, seconds: float, *, oldest: float) -> Row:
     """Only the age of the last heartbeat counts; before the first one, that of the registration."""
+    if row.progressed_at is not None:
+        row = row._replace(progressed_at=max(row.progressed_at - seconds, oldest))
     if row.heartbeat_at is None:
         return row._replace(registered_at=max(row.registered_at - seconds, oldest))
     return row._replace(heartbeat_at=max(row.heartbeat_at - seconds, oldest))
@@ -144,6 +155,21 @@ def fence(store: Store, token: int) -> tuple[Store, bool]:
     return store._replace(lease=old._replace(holder=None, token=token + 1, expires_at=0)), True
 
 
+def fence_seen(store: Store, seen: Row, lease: Lease | None, *, stuck: bool) -> tuple[Store, bool]:
+    """Lease and slot of a silent or stuck primary, unless it has sent a sign of life since it was observed."""
+    row, held = store.row(seen.id), store.lease
+    if lease is not None and lease.holder == seen.id:
+        if held is None or held.token != lease.token:
+            return store, False
+        if not stuck and held.renewed_at != lease.renewed_at:
+            return store, False
+        held = held._replace(holder=None, token=held.token + 1, expires_at=0)
+    sign = None if row is None else row.progressed_at if stuck else row.heartbeat_at
+    if row is None or sign != (seen.progressed_at if stuck else seen.heartbeat_at):
+        return store, False
+    return end(store._replace(lease=held), seen.id), True
+
+
 def take_over(
     store: Store, secondary: str, primary: str | None, seen: Lease | None, ttl: float
 ) -> tuple[Store, Lease | None]:
@@ -155,8 +181,9 @@ def take_over(
         return store, None
     taken = Lease(secondary, 1 if lease is None else lease.token + 1, 0, ttl)
     promoted = row._replace(slot=PRIMARY, desired=SWITCHES_OF_PRIMARY)
-    rows = tuple(promoted if one is row else one for one in store.rows if one is not old)
-    return store._replace(lease=taken, rows=rows), taken
+    if old is not None:
+        store = end(store, old.id)
+    return _put(store._replace(lease=taken), row, promoted), taken
 
 
 SWITCHES_OF_PRIMARY = ("deploy", "process", "receive", "send")
@@ -171,12 +198,16 @@ def register(
     return store._replace(rows=(*store.rows, row)), True
 
 
-def heartbeat(store: Store, replica: str, observed: tuple[str, ...]) -> tuple[Store, Row | None]:
+def heartbeat(
+    store: Store, replica: str, observed: tuple[str, ...], epoch: int | None = None
+) -> tuple[Store, Row | None]:
     """Report what is on; `None` if the replica has ended."""
     row = store.row(replica)
     if row is None:
         return store, None
     beaten = row._replace(observed=observed, heartbeat_at=0, registered_at=0)
+    if epoch != row.epoch:
+        beaten = beaten._replace(epoch=epoch, progressed_at=0)
     return _put(store, row, beaten), beaten
 
 
@@ -188,10 +219,20 @@ def desire(store: Store, replica: str, switches: tuple[str, ...], slot: str) -> 
 
 
 def end(store: Store, replica: str, slot: str | None = None) -> Store:
-    rows = tuple(
-        row for row in store.rows if row.id != replica or (slot is not None and row.slot != slot)
+    row = store.row(replica)
+    if row is None or (slot is not None and row.slot != slot):
+        return store
+    failures = 0 if row.slot == PRIMARY else store.failures
+    return store._replace(
+        rows=tuple(one for one in store.rows if one is not row), failures=failures
     )
-    return store._replace(rows=rows)
+
+
+def fail(store: Store, replica: str) -> Store:
+    """The end of a replica that has met an error that lasts; one more failure of a primary in a row."""
+    row = store.row(replica)
+    failed = row is not None and row.slot == PRIMARY
+    return end(store, replica)._replace(failures=store.failures + 1 if failed else store.failures)
 
 
 def propose(
@@ -201,9 +242,9 @@ def propose(
     decided = store.decided(epoch)
     if decided is None:
         if epoch > len(store.log):
-            raise InputDiffersError(f"epoch {epoch} would leave a hole in the epoch log")
+            raise InputDiffersError(epoch - 1, f"epoch {epoch} would leave a hole in the epoch log")
         if after is not None and store.decided(epoch - 1) != after:
-            raise InputDiffersError(f"epoch {epoch - 1} was decided again")
+            raise InputDiffersError(epoch - 1, f"epoch {epoch - 1} was decided again")
         return store._replace(log=(*store.log, slice_)), slice_
     if rules.first_proposal_wins:
         return store, decided
@@ -212,29 +253,29 @@ def propose(
 
 
 def enter(
-    store: Store, epoch: int, replica: str, output: Output, history: int, rules: Rules
+    store: Store, epoch: int, output: Output, history: int, rules: Rules
 ) -> tuple[Store, bool]:
     """The first entry stands; whether this one agrees with it."""
     if rules.entry_compares_input and store.decided(epoch) != output[-1]:
-        raise InputDiffersError(f"epoch {epoch} is not decided, or with other input")
+        raise InputDiffersError(epoch, f"epoch {epoch} is not decided, or with other input")
     if history != store.history:
         raise RefusedError(f"history {history} has ended")
     first = store.entry(epoch)
     if first is not None:
-        return store, first.output == output
+        return store, first == output
     if epoch > len(store.ledger) and rules.ledger_in_order:
-        raise MissingEntryError(f"epoch {epoch - 1} is not entered")
+        raise MissingEntryError(epoch, f"epoch {epoch - 1} is not entered")
     missing = (None,) * (epoch - len(store.ledger))
-    return store._replace(ledger=(*store.ledger, *missing, Entry(replica, output))), True
+    return store._replace(ledger=(*store.ledger, *missing, output), failures=0), True
 
 
 def request_restore(store: Store, epoch: int) -> Store:
     old = store.restore
-    if old is not None and old.begun and not old.finished:
+    if old is not None and old.half_done:
         if old.epoch != epoch:
             raise RefusedError(f"the restore to epoch {old.epoch} is half done")
         return store
-    if old is not None and not old.begun:
+    if old is not None and not old.closed:
         was_running = old.was_running or store.wanted
         return store._replace(restore=old._replace(epoch=epoch, was_running=was_running))
     number = 1 if old is None else old.history + 1
@@ -247,23 +288,27 @@ def stop_for_restore(store: Store) -> Store:
     return store._replace(wanted=False)
 
 
-def begin_restore(store: Store) -> tuple[Store, int | None]:
-    """End the older history; how many entries no longer count, `None` if nothing was changed."""
-    restore = store.restore
+def close_history(store: Store) -> tuple[Store, bool]:
+    """End the older history: nothing of it can enter the ledger, or renew the lease; false if it may not end yet."""
+    restore, lease = store.restore, store.lease
     if store.rows or store.wanted or restore is None:
-        return store, None
-    if restore.begun:
-        return store, 0
-    kept = store.ledger[: restore.epoch + 1]
-    moved = len(store.ledger[restore.epoch + 1 :])
-    lease = store.lease
+        return store, False
+    if restore.closed:
+        return store, True
     if lease is not None:
         lease = lease._replace(holder=None, token=lease.token + 1, expires_at=0)
+    closed = restore._replace(closed=True)
+    return store._replace(lease=lease, restore=closed, history=restore.history), True
+
+
+def begin_history(store: Store) -> tuple[Store, int]:
+    """Set the later entries of a closed history aside; how many these were."""
+    restore = store.restore
+    if restore is None or restore.begun or not restore.closed:
+        return store, 0
+    kept = store.ledger[: restore.epoch + 1]
     begun = restore._replace(begun=True)
-    return (
-        store._replace(ledger=kept, lease=lease, restore=begun, history=restore.history),
-        moved,
-    )
+    return store._replace(ledger=kept, restore=begun), len(store.ledger) - len(kept)
 
 
 def finish_restore(store: Store) -> Store:
@@ -271,7 +316,8 @@ def finish_restore(store: Store) -> Store:
     if restore is None or not restore.begun or restore.finished:
         return store
     wanted = store.wanted or restore.was_running
-    return store._replace(restore=restore._replace(finished=True), wanted=wanted)
+    restarted = store._replace(restore=restore._replace(finished=True), wanted=wanted)
+    return restarted._replace(failures=0) if restore.was_running else restarted
 
 
 def _put(store: Store, old: Row, new: Row) -> Store:

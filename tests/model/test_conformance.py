@@ -27,7 +27,7 @@ from tests.fakes.clocks import SteppedClock
 from tests.model import store as rule
 from tests.model.orchestration import names_of, switches
 from tests.model.rules import PRODUCT
-from tests.model.store import SWITCHES_OF_PRIMARY, Lease, RefusedError, Store
+from tests.model.store import SWITCHES_OF_PRIMARY, Lease, RefusedError, Row, Store
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -58,7 +58,9 @@ class Pair:
         real.streams.desire(STREAM, DesiredState.RUNNING)
         self.model = Store()
         self.names = 0
+        self.fenced = {False: 0, True: 0}
         self.leases: list[tuple[float, Lease, records.Lease]] = []
+        self.seen: list[tuple[float, Row, records.ReplicaRow]] = []
 
     def walk_on(self) -> None:
         calls: list[Callable[[], None]] = [
@@ -67,6 +69,8 @@ class Pair:
             self.renew,
             self.release,
             self.fence,
+            self.observe,
+            self.fence_seen,
             self.take_over,
             self.register,
             self.heartbeat,
@@ -130,6 +134,28 @@ class Pair:
         self.model, done = rule.fence(self.model, token)
         assert self.real.leases.fence(STREAM, token=token) is done
 
+    def observe(self) -> None:
+        """See a primary, as a recovery run does before it decides."""
+        row, real = self.model.live(rule.PRIMARY), self.real.replicas.live(STREAM, Slot.PRIMARY)
+        assert (row is None) == (real is None)
+        if row is not None and real is not None:
+            self.seen.append((self.clock.at, row, real))
+
+    def fence_seen(self) -> None:
+        """Fence a primary that was silent or stuck when it was seen."""
+        if not self.seen:
+            return
+        at, row, real = self.random.choice(self.seen[-3:])
+        row, stuck = rule.age_row(row, self.clock.at - at, oldest=NEVER), self.random.random() < 0.5
+        lease = self.some_lease()
+        if self.random.random() < MATCHING:
+            now = self.real.leases.get(STREAM)
+            lease = None if self.model.lease is None or now is None else (self.model.lease, now)
+        self.model, done = rule.fence_seen(self.model, row, lease and lease[0], stuck=stuck)
+        act = self.real.takeovers.fence_stuck if stuck else self.real.takeovers.fence_silent
+        assert act(real, lease and lease[1], reason="") is done
+        self.fenced[stuck] += done
+
     def take_over(self) -> None:
         primary = self.model.live(rule.PRIMARY)
         claimed = self.random.choice([None if primary is None else primary.id, None, "r0"])
@@ -164,14 +190,15 @@ class Pair:
         name = self.some_replica()
         if self.real.replicas.get(name) is None:
             return
-        self.model, modelled = rule.heartbeat(self.model, name, SWITCHES_OF_PRIMARY)
+        epoch = self.random.choice([None, 1, 2])
+        self.model, modelled = rule.heartbeat(self.model, name, SWITCHES_OF_PRIMARY, epoch)
         row = self.real.replicas.heartbeat(
             name,
             state=ReplicaState.RUNNING,
             observed=switches(SWITCHES_OF_PRIMARY),
             observed_generation=0,
             snapshot_served=0,
-            epoch=None,
+            epoch=epoch,
         )
         assert row.state.ended is (modelled is None)
 
@@ -221,7 +248,7 @@ class Pair:
         read = digest_input(records.Epoch(**a_slice(epoch, start), decided_at=0.0))
         self.model, entered = both(
             self.model,
-            lambda: rule.enter(self.model, epoch, "r0", output, history, PRODUCT),
+            lambda: rule.enter(self.model, epoch, output, history, PRODUCT),
             lambda: self.real.ledger.commit(entry, history=history, read=read),
         )
         if entered is not None:
@@ -246,7 +273,10 @@ class Pair:
         elif newest is not None and kind == "begin":
             if not self.model.wanted and self.random.random() < 0.8:
                 self.end_all()
-            self.model, moved = rule.begin_restore(self.model)
+            moved: int | None = None
+            self.model, closed = rule.close_history(self.model)
+            if closed:
+                self.model, moved = rule.begin_history(self.model)
             assert self.real.restores.begin(newest) == moved
         elif newest is not None and kind == "finish":
             self.model = rule.finish_restore(self.model)
@@ -264,7 +294,7 @@ class Pair:
         assert [(row.start["row"], row.end["row"]) for row in log] == list(self.model.log)
         entries = {row.epoch: row.digest for row in self.real.ledger.between(STREAM, 0, 10**6)}
         assert entries == {
-            epoch: str(entry.output) for epoch, entry in enumerate(self.model.ledger) if entry
+            epoch: str(entry) for epoch, entry in enumerate(self.model.ledger) if entry
         }
         assert self.real.restores.current_history(STREAM) == self.model.history
         row = self.real.streams.get(STREAM)
@@ -320,3 +350,4 @@ def test_random_calls_have_the_same_results_on_the_real_tables(tmp_path: Path, s
         assert pair.model.history > 0
         assert pair.model.lease is not None
         assert pair.model.lease.token > 10
+        assert min(pair.fenced.values()) > 0
