@@ -17,7 +17,7 @@ def drill_rows(project: Project, streams: Sequence[str]) -> Rows:
         *(_drill(line) for name in streams for line in drill_reports(project, name)),
         *(_proof(row) for name in streams if (row := project.store.snapshots.last_proven(name))),
     ]
-    return sorted(rows[::-1], key=lambda row: float(row["at"] or 0.0), reverse=True)
+    return sorted(rows, key=lambda row: float(row["at"] or 0.0))[::-1]
 
 
 def drill_reports(project: Project, stream: str) -> list[JournalLine]:

@@ -115,8 +115,7 @@ def _facts(project: "Project", diagnosis: "Diagnosis") -> dict[str, Any]:
         "stream": stream,
         "severity": severity,
         "findings": [
-            {**asdict(finding), "told": finding.kind.sentence}  # house: old word
-            for finding in diagnosis.findings
+            {**asdict(finding), "sentence": finding.kind.sentence} for finding in diagnosis.findings
         ],
         "aside": quarantined_runs(project, stream),
     }
