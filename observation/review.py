@@ -28,7 +28,7 @@ from holdfast.ft_policies.tiering.decision import Decision, WhatIf, what_if
 from holdfast.ft_policies.tiers import Mode
 from holdfast.observation.measurements import StreamMeasurements, measure
 from holdfast.observation.reports.recoveries import predict_recoveries
-from holdfast.resources.control_store.records import DecisionRow, DesiredState, Slot, StreamRow
+from holdfast.resources.control_store.records import DecisionRow, Slot, StreamRow
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
 
@@ -173,7 +173,7 @@ def _running(project: Project) -> list[StreamRow]:
     return [
         row
         for row in project.store.streams.all()
-        if row.desired is DesiredState.RUNNING and row.name in project.config.streams
+        if row.is_desired and row.name in project.config.streams
     ]
 
 

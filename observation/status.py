@@ -24,7 +24,6 @@ from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
 from holdfast.ft_policies.tiers import OFF, Tier, covered
 from holdfast.observation.lag import lag_readings, tolerated_lag
 from holdfast.resources.control_store.records import (
-    DesiredState,
     Epoch,
     Lease,
     LedgerEntry,
@@ -212,7 +211,7 @@ def observe_stream(
     primary, secondary = _live(primaries), _live(secondaries)
     lease = store.leases.get(name)
     at = store.now()
-    wanted = as_wanted or (row is not None and row.desired is DesiredState.RUNNING)
+    wanted = as_wanted or (row is not None and row.is_desired)
     since = 0.0 if row is None else row.changed_at
     verdict = None if secondary is None else _judge_secondary(policy, store, secondary, at)
     committed, migration = store.ledger.last(name), store.migrations.open(name)

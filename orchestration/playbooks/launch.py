@@ -15,7 +15,6 @@ from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.playbooks.recover.migration import GIVING_WAY_SHARE, Protocol
 from holdfast.ft_policies.tiers import PRIMARY, Switches
 from holdfast.resources.control_store.records import (
-    DesiredState,
     EndedBy,
     JsonObject,
     Migration,
@@ -264,7 +263,7 @@ def require_folder(project: ProjectConfig, stream: StreamDeclaration) -> None:
 
 def _is_wanted(store: ControlStore, name: str) -> bool:
     row = store.streams.get(name)
-    return row is not None and row.desired is DesiredState.RUNNING
+    return row is not None and row.is_desired
 
 
 PATIENCE_SECONDS = 300.0

@@ -49,7 +49,7 @@ class StopReplicas(StreamPlaybook[StopFacts, StopStep]):
         # Read last: a start records that the stream should run before it launches a replica.
         row = store.streams.get(self.stream)
         return StopFacts(
-            wanted=row is not None and row.desired is DesiredState.RUNNING,
+            wanted=row is not None and row.is_desired,
             live=tuple(
                 LiveReplica(
                     id=replica.id,

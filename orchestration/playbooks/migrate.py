@@ -16,7 +16,7 @@ from holdfast.orchestration.playbooks.declaration import require_survivable
 from holdfast.orchestration.playbooks.launch import require_folder, to_json
 from holdfast.orchestration.playbooks.migrate_trial import require_compatible_state
 from holdfast.orchestration.playbooks.recover import Recover
-from holdfast.resources.control_store.records import DesiredState, Migration, StreamRow
+from holdfast.resources.control_store.records import Migration, StreamRow
 from holdfast.resources.project import Project
 
 WITHIN_SECONDS = 300.0
@@ -117,7 +117,7 @@ class Migrate(Recover):
         """The declaration that the stream runs, and the current one; raises if the stream does not run."""
         config, stream = self.project.config, self.stream
         target, row = config.stream(stream), self.project.store.streams.get(stream)
-        if row is None or row.desired is not DesiredState.RUNNING:
+        if row is None or not row.is_desired:
             raise PermanentError(
                 f"{stream} cannot be migrated: it does not run",
                 hint=f"run `holdfast start {stream}`: it starts with the current declaration",

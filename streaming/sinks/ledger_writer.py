@@ -14,9 +14,9 @@ from typing import NoReturn
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
-from holdfast.resources.control_store.records import Committed, JsonObject, LedgerEntry
+from holdfast.resources.control_store.records import JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.ledger import MissingEntryError
+from holdfast.resources.control_store.tables.ledger import Committed, MissingEntryError
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import WriteToken
 

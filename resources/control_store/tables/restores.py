@@ -143,7 +143,7 @@ class Restores:
             if pending is not None and pending.half_done:
                 return _require_same_epoch(pending, epoch)
             target = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
-            running = row is not None and row.desired is DesiredState.RUNNING
+            running = row is not None and row.is_desired
             if pending is not None and not pending.closed:
                 _replace_request(connection, pending, running=running, target=target)
             else:

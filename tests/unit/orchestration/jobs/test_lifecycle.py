@@ -161,7 +161,7 @@ def test_a_recovery_that_gives_up_fails_with_a_hint_and_the_incident_stays_open(
     with projects.open() as project:
         row = project.store.streams.get(CLICKS)
     assert row is not None
-    assert row.desired is DesiredState.RUNNING
+    assert row.is_desired
 
 
 def output_of(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
@@ -280,7 +280,7 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
     with projects.open() as project:
         row = project.store.streams.get(CLICKS)
         assert row is not None
-        assert row.desired is DesiredState.RUNNING
+        assert row.is_desired
         assert len(project.store.replicas.of(CLICKS)) == 1
 
 

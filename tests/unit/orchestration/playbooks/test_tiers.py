@@ -16,7 +16,7 @@ from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.base import StepDone, StepSkipped
 from holdfast.orchestration.playbooks.lifecycle import SwitchTier
-from holdfast.resources.control_store.records import DesiredState, Phase, ReplicaState, Slot
+from holdfast.resources.control_store.records import Phase, ReplicaState, Slot
 from holdfast.resources.project import Project
 from tests.builders.playbooks import (
     a_driven_project,
@@ -144,7 +144,7 @@ def test_a_secondary_that_always_fails_leaves_the_stream_running_and_is_tried_ag
             run_recovery(drivers)
         row = project.store.streams.get(CLICKS)
         assert row is not None
-        assert row.desired is DesiredState.RUNNING
+        assert row.is_desired
         assert project.store.tiers.history(CLICKS)[-1].reached_at is None
         assert run_recovery(drivers) == ["LaunchSecondary", "TurnSwitch"]
 

@@ -42,7 +42,7 @@ def until(steps: Iterator[StepDone[Any]], name: str) -> None:
 
 def is_wanted(project: Project) -> bool:
     row = project.store.streams.get(CLICKS)
-    return row is not None and row.desired is DesiredState.RUNNING
+    return row is not None and row.is_desired
 
 
 def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(project: Project) -> None:
