@@ -53,11 +53,11 @@ def migration_facts(
     committed: LedgerEntry | None,
     replicas: Sequence[ReplicaRow],
 ) -> MigrationFacts:
-    """The facts of the open migration; `before` is the rollout that the stream ran until then."""
+    """The facts of the open migration; `before` is the number of the migration before it."""
     targets = [row for row in replicas if row.rollout == migration.rollout]
     target = next((row for row in targets if not row.state.ended), None)
     return MigrationFacts(
-        rollout=migration.rollout,
+        number=migration.rollout,
         protocol=migration.protocol,
         before=before,
         caught_up=target is not None and _has_caught_up(store, migration, target, committed, at),
@@ -140,7 +140,7 @@ class StreamStatus:
     committed: LedgerEntry | None
     failures_in_a_row: int
     secondary_failures_in_a_row: int
-    rollout: int
+    desired_migration: int
     migration: MigrationFacts | None
 
     @property
@@ -175,8 +175,8 @@ class StreamStatus:
             last_secondary_failure=""
             if self.last_secondary is None
             else self.last_secondary.reason,
-            rollout=self.rollout,
-            primary_rollout=0 if self.primary is None else self.primary.rollout,
+            desired_migration=self.desired_migration,
+            primary_migration=0 if self.primary is None else self.primary.rollout,
             migration=self.migration,
         )
 
@@ -192,7 +192,7 @@ class StreamStatus:
             observed=row.observed,
             desired=row.desired,
             paused=row.state is ReplicaState.PAUSED,
-            rollout=row.rollout,
+            migration=row.rollout,
         )
 
 
@@ -251,7 +251,7 @@ def observe_stream(
         secondary_failures_in_a_row=_secondary_failures(
             secondaries, since=max(since, secondaries_since, _tier_changed_at(store, name))
         ),
-        rollout=_rollout(row, migration),
+        desired_migration=_desired_migration(row, migration),
         migration=None
         if migration is None
         else migration_facts(
@@ -269,8 +269,8 @@ def _tier_changed_at(store: ControlStore, stream: str) -> float:
     return max((change.at for change in store.tiers.history(stream, limit=1)), default=0.0)
 
 
-def _rollout(row: StreamRow | None, under_way: Migration | None) -> int:
-    """The rollout that a replica which is launched now should run."""
+def _desired_migration(row: StreamRow | None, under_way: Migration | None) -> int:
+    """The number of the migration that a replica which is launched now should run."""
     if under_way is not None:
         return under_way.rollout
     return 0 if row is None else row.rollout

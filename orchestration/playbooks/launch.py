@@ -105,10 +105,10 @@ def _launch(
     slot: Slot,
     desired: Switches,
     stream: StreamDeclaration,
-    rollout: int,
+    migration: int,
 ) -> ReplicaRow | None:
     require_one_host(project, store, stream)
-    row = _register(project, store, stream, slot, desired, rollout)
+    row = _register(project, store, stream, slot, desired, migration)
     if row is not None:
         _start(project, store, stream, row)
     return row
@@ -130,7 +130,7 @@ def _register(
     stream: StreamDeclaration,
     slot: Slot,
     desired: Switches,
-    rollout: int,
+    migration: int,
 ) -> ReplicaRow | None:
     """Reserve the slot for a new replica; `None` if a live one has it or the stream was stopped."""
     name = stream.name
@@ -142,7 +142,7 @@ def _register(
         desired=desired,
         host=HOST,
         folder=str(project.replicas_folder(stream) / replica),
-        rollout=rollout,
+        rollout=migration,
         boot=BOOT,
     )
     if row is None or _is_wanted(store, name):

@@ -70,9 +70,9 @@ class Migrate(Recover):
         if self._nothing_to_do:
             return facts
         self._preflight(row, target, may_request_snapshot=False)
-        number, protocol = facts.rollout + 1, self.request.protocol
-        planned = MigrationFacts(rollout=number, protocol=protocol, before=facts.rollout)
-        return replace(facts, migration=planned, rollout=number)
+        number, protocol = facts.desired_migration + 1, self.request.protocol
+        planned = MigrationFacts(number=number, protocol=protocol, before=facts.desired_migration)
+        return replace(facts, migration=planned, desired_migration=number)
 
     def decide(self, facts: RecoverFacts) -> RecoverStep | None:
         return None if self._nothing_to_do else super().decide(facts)

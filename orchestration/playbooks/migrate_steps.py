@@ -135,10 +135,10 @@ def roll_back(waiter: StreamWaiter, step: RollBack) -> RolledBack:
     return RolledBack(step.reason)
 
 
-def _targets(waiter: StreamWaiter, rollout: int) -> list[ReplicaRow]:
+def _targets(waiter: StreamWaiter, number: int) -> list[ReplicaRow]:
     """All replicas that have run the target of a migration, including those that have ended."""
     rows = waiter.project.store.replicas.of(waiter.stream, live=False)
-    return [row for row in rows if row.rollout == rollout]
+    return [row for row in rows if row.rollout == number]
 
 
 def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int | None:

@@ -237,9 +237,11 @@ class Start(Recover):
         tier = declared.tier
         if row is not None:
             tier = Tier(resolve_tier(row, to_json(declared), declared.tier))
-        rollout = 0 if row is None else row.rollout
+        number = 0 if row is None else row.rollout
         # A start applies the current declaration: it ends an open migration, and the new primary runs it.
-        return replace(facts, tier=tier, migration=None, rollout=rollout, primary_rollout=rollout)
+        return replace(
+            facts, tier=tier, migration=None, desired_migration=number, primary_migration=number
+        )
 
 
 def record_tier_reached(store: ControlStore, status: StreamStatus) -> None:
