@@ -154,8 +154,8 @@ def _window(readings: Sequence[LagReading]) -> _Window | None:
 
 
 def _lowest_rows(readings: Sequence[LagReading]) -> float | None:
-    known = [reading.rows for reading in readings if reading.rows is not None]
-    return min(known, default=None)
+    rows = [reading.rows for reading in readings if reading.rows is not None]
+    return min(rows, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,26 +129,26 @@ class Reviewer:
             if last is None or last.version != version:
                 stream = declared[name]
                 basis = stream.controller.model(), stream.supervision.timings()
-                known = last.past if last is not None and last.basis == basis else ()
+                past = last.past if last is not None and last.basis == basis else ()
                 self._fits[key] = _Fitted(
                     version=version,
                     basis=basis,
                     fit=stream.controller.model().fit(of_stream.step_timings),
-                    past=predict_recoveries(store, stream, of_stream, known),
+                    past=predict_recoveries(store, stream, of_stream, past),
                 )
             fitted[name] = self._fits[key]
-        pooled = newest_scores(score for one in fitted.values() for score in one.scores)
+        pooled = newest_scores(score for entry in fitted.values() for score in entry.scores)
         without_own = calibrate((), pooled)
         return {
             name: replace(
-                one.fit,
+                entry.fit,
                 calibration=calibrate(
-                    one.scores, [score for score in pooled if score.stream != name]
+                    entry.scores, [score for score in pooled if score.stream != name]
                 )
-                if one.scores
+                if entry.scores
                 else without_own,
             )
-            for name, one in fitted.items()
+            for name, entry in fitted.items()
         }
 
 

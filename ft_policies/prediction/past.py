@@ -77,16 +77,16 @@ def predict_past(
     *,
     capacity: float,
     next_commit_seconds: float,
-    known: Sequence[PastPrediction] = (),
+    known_predictions: Sequence[PastPrediction] = (),
 ) -> list[PastPrediction]:
     """Predict each recovery, oldest first, for the bytes and rows that there were to read and to replay.
 
     The replay of one without a first commit has committed an epoch that was decided before the failure.
     Those that could not be predicted yet, or whose sizes are unknown, are left out. Of a recovery that is among the
-    `known` predictions with the same steps, the prediction is kept: it follows from what was measured before.
+    `known_predictions` with the same steps, the prediction is kept: it follows from what was measured before.
     """
     predictions: list[PastPrediction] = []
-    known_by_end = {past.recovered.at: past for past in known}
+    known_by_end = {past.recovered.at: past for past in known_predictions}
     for recovery in sorted(recovered, key=lambda recovery: recovery.at):
         if not _is_sized(recovery):
             continue

@@ -32,11 +32,11 @@ def predict_recoveries(
     store: ControlStore,
     declared: StreamDeclaration,
     measured: StreamMeasurements,
-    known: Sequence[PastPrediction] = (),
+    known_predictions: Sequence[PastPrediction] = (),
 ) -> list[PastPrediction]:
     """Predict the newest recoveries of a stream, each as it would have been before its failure.
 
-    The `known` predictions, made under the same declaration, are not made again.
+    The `known_predictions`, made under the same declaration, are not made again.
     """
     if not measured.recoveries:
         return []
@@ -54,7 +54,7 @@ def predict_recoveries(
         partial(add_promises, timings=timings),
         capacity=float(measured.load.capacity_rows_per_second),
         next_commit_seconds=float(measured.load.next_commit_seconds),
-        known=known,
+        known_predictions=known_predictions,
     )
 
 

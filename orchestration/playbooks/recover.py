@@ -137,21 +137,21 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
 
     def _fence(self, step: Fence) -> StepResult:
         """Fence the primary; a silent or stuck one only if it has sent no sign of life since it was observed."""
-        store, reason, seen = self.project.store, step.reason, self._observed
-        if seen is None or seen.primary is None or seen.primary.id != step.primary:
+        store, reason, status = self.project.store, step.reason, self._observed
+        if status is None or status.primary is None or status.primary.id != step.primary:
             return StepSkipped()
-        if seen.verdict.health.needs_second_look:
+        if status.verdict.health.needs_second_look:
             self.clock.sleep(self.project.timings(self.stream).second_look_seconds)
-            fenced = store.takeovers.fence_silent(seen.primary, seen.lease, reason=reason)
-        elif seen.verdict.health is Health.STUCK:
-            fenced = store.takeovers.fence_stuck(seen.primary, seen.lease, reason=reason)
+            fenced = store.takeovers.fence_silent(status.primary, status.lease, reason=reason)
+        elif status.verdict.health is Health.STUCK:
+            fenced = store.takeovers.fence_stuck(status.primary, status.lease, reason=reason)
         else:
             return Fenced(
                 fence_primary(
                     store, step.primary, stream=self.stream, reason=reason, token=step.token
                 )
             )
-        held = seen.lease is not None and seen.lease.holder == step.primary
+        held = status.lease is not None and status.lease.holder == step.primary
         return Fenced(lease_taken=held) if fenced else StepSkipped()
 
     def _launch(self) -> ReplicaLaunched:

@@ -104,7 +104,7 @@ class LedgerWriter:
         except MissingEntryError:
             last = self.store.ledger.last(self.stream)
             lost = range(0 if last is None else last.epoch + 1, entry.epoch)
-            for entered, from_input in [one for one in self._entered if one[0].epoch in lost]:
+            for entered, from_input in [pair for pair in self._entered if pair[0].epoch in lost]:
                 log.warning("epoch %s is entered again: the ledger has lost it", entered.epoch)
                 self._commit(entered, from_input)
             return self._commit(entry, read)

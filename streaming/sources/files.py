@@ -204,12 +204,12 @@ class FilesSource:
 
     def lacking(self, inputs: Iterable[Json]) -> list[str]:
         """The files of these epochs that are missing or have changed, from one listing."""
-        there = {file.name: (file.size_bytes, file.changed_ns) for file in self.files(None)}
+        present = {file.name: (file.size_bytes, file.changed_ns) for file in self.files(None)}
         return [
             file["name"]
             for taken in inputs
             for file in files_read(taken)
-            if there.get(file["name"]) != (file["size"], file["changed_ns"])
+            if present.get(file["name"]) != (file["size"], file["changed_ns"])
             and self.fault(file) is not None  # it may have another pattern
         ]
 
@@ -344,16 +344,16 @@ class FilesSource:
     def fault(self, file: Json) -> str | None:
         """Why the file of an epoch cannot be read again as it was; `None` if it can."""
         try:
-            found = self._folder.find(file["name"])
+            current = self._folder.find(file["name"])
         except OSError as error:
             raise unreadable(file["name"], error) from error
-        if found is None:
+        if current is None:
             self._folder.require(file.get(MOUNT))
             return f"is gone from {self.declared.path}"
-        if (found.size_bytes, found.changed_ns) != (file["size"], file["changed_ns"]):
+        if (current.size_bytes, current.changed_ns) != (file["size"], file["changed_ns"]):
             return (
                 f"in {self.declared.path} has changed since it was "
-                f"assigned to an epoch ({file['size']} bytes then, {found.size_bytes} now)"
+                f"assigned to an epoch ({file['size']} bytes then, {current.size_bytes} now)"
             )
         return None
 

@@ -72,7 +72,7 @@ class SimulatedDrivers:
                 CLICKS,
                 row.id,
                 primary=None if primary is None else primary.id,
-                seen=store.leases.get(CLICKS),
+                observed=store.leases.get(CLICKS),
                 ttl_seconds=3.0,
                 reason="gone",
             )

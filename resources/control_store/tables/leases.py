@@ -198,7 +198,7 @@ class Takeovers:
         secondary: str,
         *,
         primary: str | None,
-        seen: Lease | None,
+        observed: Lease | None,
         ttl_seconds: float,
         reason: str,
     ) -> Lease | None:
@@ -210,7 +210,7 @@ class Takeovers:
         try:
             with self._database.write() as connection:
                 _require_row(connection.execute(_WANTED, {"of_stream": stream}))
-                row = self._lease(connection, stream, secondary, seen, ttl_seconds)
+                row = self._lease(connection, stream, secondary, observed, ttl_seconds)
                 _fence(connection, stream, primary, reason)
                 _promote(connection, stream, secondary)
         except _NotAsSeenError:
@@ -254,16 +254,16 @@ class Takeovers:
         connection: sa.Connection,
         stream: str,
         secondary: str,
-        seen: Lease | None,
+        observed: Lease | None,
         ttl_seconds: float,
     ) -> sa.RowMapping:
         new = {"of_stream": stream, "secondary": secondary, "ttl_seconds": ttl_seconds}
-        if seen is None:
+        if observed is None:
             return _require_row(connection.execute(self._take_first, new))
         old = {
-            "seen_holder": seen.holder,
-            "seen_token": seen.token,
-            "seen_renewed_at": seen.renewed_at,
+            "seen_holder": observed.holder,
+            "seen_token": observed.token,
+            "seen_renewed_at": observed.renewed_at,
         }
         return _require_row(connection.execute(_TAKE, {**new, **old}))
 

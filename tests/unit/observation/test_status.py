@@ -154,7 +154,7 @@ def test_the_last_primary_is_the_live_one_even_if_it_is_older(tmp_path: Path) ->
         a_secondary(project, "older")
         a_primary(project, "younger")
         project.store.takeovers.take(
-            CLICKS, "older", primary="younger", seen=None, ttl_seconds=3.0, reason="gone"
+            CLICKS, "older", primary="younger", observed=None, ttl_seconds=3.0, reason="gone"
         )
         status = observe_stream(project, CLICKS)
         assert status.primary is not None

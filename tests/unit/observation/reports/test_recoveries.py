@@ -76,7 +76,7 @@ def judged(
         promised,
         capacity=0.0,
         next_commit_seconds=0.0,
-        known=known,
+        known_predictions=known,
     )
 
 

@@ -63,7 +63,7 @@ def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
     with projects.open() as project:
         a_secondary(project, "s1")
         project.store.takeovers.take(
-            CLICKS, "s1", primary="p1", seen=None, ttl_seconds=3.0, reason="gone"
+            CLICKS, "s1", primary="p1", observed=None, ttl_seconds=3.0, reason="gone"
         )
         a_heartbeat(project, "s1", epoch=2)
         incident = a_recovery(project.store, lost_primary("p1", stream=CLICKS), health="dead")
