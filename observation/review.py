@@ -258,7 +258,7 @@ def _count_misses(declared: StreamDeclaration, measured: StreamMeasurements) -> 
     """Count the recent recoveries that took longer than the objective."""
     counts = declared.controller.count_detection
     return sum(
-        recovery.counted(count_detection=counts) > declared.objective.recovery_time
+        recovery.count_seconds(count_detection=counts) > declared.objective.recovery_time
         for recovery in measured.recoveries
         if recovery.at >= measured.at - MISSES_COUNT_SECONDS
     )

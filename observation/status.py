@@ -22,7 +22,7 @@ from holdfast.ft_policies.playbooks.recover.migration import (
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
 from holdfast.ft_policies.tiers import OFF, Tier, covered
-from holdfast.observation.lag import lag_readings, tolerated_lag
+from holdfast.observation.lag import find_tolerated_lag, lag_readings
 from holdfast.resources.control_store.records import (
     Epoch,
     Lease,
@@ -225,7 +225,7 @@ def observe_stream(
             _primary_facts(primary, primaries, lease, at),
             input_away=input_away,
             lag=lag_readings(store, primary, at=at),
-            tolerated_lag_seconds=tolerated_lag(project.config.stream(name)),
+            tolerated_lag_seconds=find_tolerated_lag(project.config.stream(name)),
         ),
         failures_in_a_row=0 if as_wanted or secondary is not None else failures,
         last_failure=primaries[0].reason if primaries else "",
@@ -326,7 +326,7 @@ def _primary_facts(
 
 
 def _is_input_away(store: ControlStore, primary: ReplicaRow, at: float) -> bool:
-    """Whether the primary has reported lately that it waits for its input, and has finished no epoch since."""
+    """Whether the primary has reported recently that it waits for its input, and has finished no epoch since."""
     since = max(at - INPUT_AWAY_SECONDS, primary.progressed_at or 0.0)
     samples = store.samples.series(primary.stream, SampleName.INPUT_AWAY, since_at=since)
     return any(sample.replica == primary.id for sample in samples)
@@ -373,11 +373,11 @@ def _failures(primaries: list[ReplicaRow], committed: LedgerEntry | None, *, sin
     ended = _ended(primaries, since)
     committed_at = float("inf") if committed is None else committed.committed_at
 
-    def failed_there(row: ReplicaRow) -> bool:
+    def has_failed_there(row: ReplicaRow) -> bool:
         here = row.epoch == ended[0].epoch or (row.ended_at or 0.0) >= committed_at
         return row.state is ReplicaState.FAILED and here
 
-    return len(list(takewhile(failed_there, ended)))
+    return len(list(takewhile(has_failed_there, ended)))
 
 
 def _secondary_failures(secondaries: list[ReplicaRow], *, since: float) -> int:

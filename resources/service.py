@@ -91,7 +91,7 @@ class ServiceRecordFile(Generic[R]):
         self.path.unlink(missing_ok=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Wait until no other command starts or stops the service, and keep others waiting."""
         self.lock.parent.mkdir(parents=True, exist_ok=True)
         with self.lock.open("w") as lock:

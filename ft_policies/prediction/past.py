@@ -94,7 +94,7 @@ def predict_past(
         if kept is not None and kept.recovered == recovery:
             predictions.append(kept)
             continue
-        bounds = model.fit(measured_before(recovery.lost_at, timings, promised)).bounds
+        bounds = model.fit(select_timings_before(recovery.lost_at, timings, promised)).bounds
         earlier = [past.score for past in predictions if past.recovered.at < recovery.lost_at]
         tier, counts = TIERS.index(recovery.tier), model.count_detection
         read = _size(recovery, RecoveryStep.READ_SNAPSHOT)
@@ -134,7 +134,7 @@ def predict_past(
     return predictions
 
 
-def measured_before(at: float, timings: StepTimings, promised: Promised) -> StepTimings:
+def select_timings_before(at: float, timings: StepTimings, promised: Promised) -> StepTimings:
     """The timings that had been measured before a time."""
 
     def earlier(history: Sequence[Observation]) -> list[Observation]:

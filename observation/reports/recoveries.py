@@ -58,7 +58,7 @@ def predict_recoveries(
     )
 
 
-def compared_cells(prediction: PastPrediction) -> list[dict[str, Cell]]:
+def build_comparison(prediction: PastPrediction) -> list[dict[str, Cell]]:
     """A row for the whole recovery, and a row for each step that was both predicted and measured."""
     recovered = prediction.recovered
     steps = [
@@ -123,7 +123,7 @@ def match_recovery(
         at=recovery.at,
         lost_at=recovery.at - recovery.seconds,
         tier=tier,
-        seconds=recovery.counted(count_detection or pauses),
+        seconds=recovery.count_seconds(count_detection or pauses),
         steps=steps,
     )
 

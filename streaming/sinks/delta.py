@@ -245,7 +245,7 @@ class DeltaSink:
             reason = f"epoch {epoch}: {self.spec.table} is past it, and neither its log nor the ledger has it"
             self.ledger.refuse(epoch, reason=reason)
         committed = None if commit is None else commit.get(INPUT)
-        read = read if committed is None else read or self.ledger.decided_input(epoch)
+        read = read if committed is None else read or self.ledger.find_decided_input(epoch)
         if None not in (committed, read) and committed != read:
             reason = f"epoch {epoch}: {self.spec.table} has it with other input than {self.spec.replica} has read"
             self.ledger.refuse(epoch, reason=reason)
@@ -290,7 +290,7 @@ class DeltaSink:
         return True
 
     def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
-        decided = staged.read or self.ledger.decided_input(epoch)
+        decided = staged.read or self.ledger.find_decided_input(epoch)
         table.create_write_transaction(
             [
                 AddAction(

@@ -117,11 +117,11 @@ class LedgerWriter:
 
     def require_decided(self, epoch: int, read: str | None) -> None:
         """Raise if this replica has computed an epoch from other input than the epoch log has now."""
-        if read is not None and self.decided_input(epoch) != read:
+        if read is not None and self.find_decided_input(epoch) != read:
             reason = f"epoch {epoch}: {self.replica} has read it, and the epoch log has other input now, or none"
             self.refuse(epoch, reason=reason)
 
-    def decided_input(self, epoch: int) -> str | None:
+    def find_decided_input(self, epoch: int) -> str | None:
         """The digest of the input that was decided for an epoch; `None` if the epoch log does not have it."""
         decided = retry_transient(
             lambda: self.store.epochs.get(self.stream, epoch),

@@ -17,7 +17,7 @@ REPORTED_FILES = 20
 log = logging.getLogger(__name__)
 
 
-def assigned_names(
+def check_assigned(
     store: "ControlStore", stream: str, replica: str, files: Sequence[ListedFile]
 ) -> set[str]:
     """Which of these files an epoch has or may have had; opens incidents for those that are not what they should be.
@@ -35,7 +35,7 @@ def assigned_names(
     return set(assigned)
 
 
-def taken_names(store: "ControlStore", stream: str, files: Sequence[ListedFile]) -> set[str]:
+def find_taken(store: "ControlStore", stream: str, files: Sequence[ListedFile]) -> set[str]:
     """Which of these files are not to be read: an epoch has them or may have had them."""
     return set(_find_assigned(store, stream, files))
 

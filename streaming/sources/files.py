@@ -54,7 +54,7 @@ class Arrived:
     rows: int
     aside: tuple[int, ...] = ()
 
-    def assigned(self, mount: str | None) -> Json:
+    def build_entry(self, mount: str | None) -> Json:
         """What the epoch log keeps of it."""
         file, aside = self.file, {"aside": list(self.aside)} if self.aside else {}
         identity = {"name": file.name, "size": file.size_bytes, "changed_ns": file.changed_ns}
@@ -122,7 +122,7 @@ class FilesSource:
         files = _first(self._waiting(position, now), rows) if rows else []
         return Taken(
             end=self._end(position, files),
-            input={"files": [file.assigned(self._folder.mount) for file in files]},
+            input={"files": [file.build_entry(self._folder.mount) for file in files]},
             rows=sum(file.rows for file in files),
         )
 
@@ -146,7 +146,7 @@ class FilesSource:
             counted = next((arrived for file in listed if (arrived := self._measured(file))), None)
             density = 0.0 if counted is None else counted.rows / max(counted.file.size_bytes, 1)
         files = [Arrived(file=file, rows=round(file.size_bytes * density)) for file in listed]
-        assigned = [file.assigned(self._folder.mount) for file in files]
+        assigned = [file.build_entry(self._folder.mount) for file in files]
         return Taken(
             end=self._end(position, files),
             input={"files": [{**file, "skipped": True} for file in assigned]},
@@ -199,7 +199,7 @@ class FilesSource:
         for file in files_read(taken):
             if self.validator is not None and "aside" in file:
                 path = self._path(file["name"])
-                records = self.validator.rejected(self.filesystem, path, file["aside"])
+                records = self.validator.read_rejected(self.filesystem, path, file["aside"])
                 yield from ((file["name"], record) for record in self._unchanged(file, records))
 
     def lacking(self, inputs: Iterable[Json]) -> list[str]:

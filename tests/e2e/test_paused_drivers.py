@@ -1,4 +1,4 @@
-"""A driver that is paused for longer than its lease, and one that is told to end."""
+"""A driver that is paused for longer than its lease, and one that is asked to end."""
 
 import signal
 from pathlib import Path

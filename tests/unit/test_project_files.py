@@ -1,4 +1,4 @@
-"""The files around the code: what they promise to people and to CI."""
+"""The files around the code: what they promise to users and to CI."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_the_commands_are_listed_without_installing_anything() -> None:
         assert f"make {command} " in listed
 
 
-def test_ci_runs_what_people_run() -> None:
+def test_ci_runs_what_developers_run() -> None:
     assert "make test" in (REPOSITORY / ".ci" / "run").read_text()
     assert (REPOSITORY / ".ci" / "run").stat().st_mode & 0o111
 

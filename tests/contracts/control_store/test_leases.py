@@ -73,7 +73,7 @@ class TestLeases:
         assert taken(store, "a").token == old.token + 1
         assert store.leases.renew(old, 60.0) is None
 
-    def test_a_late_renewal_counts_if_nobody_took_it(self, store: ControlStore) -> None:
+    def test_a_late_renewal_counts_if_it_was_not_taken(self, store: ControlStore) -> None:
         renewed = store.leases.renew(taken(store, "a", RUN_OUT), 60.0)
         assert renewed is not None
         assert renewed.token == 1
@@ -207,7 +207,7 @@ def _be_of_another_stream(store: ControlStore, look: FailoverView) -> FailoverVi
     return FailoverView(secondary="s9", lease=look.lease)
 
 
-def _be_nobody(_store: ControlStore, look: FailoverView) -> FailoverView:
+def _be_unregistered(_store: ControlStore, look: FailoverView) -> FailoverView:
     return FailoverView(secondary="s9", lease=look.lease)
 
 
@@ -236,7 +236,7 @@ SINCE = [
     _see_a_lease_where_none_is,
     _be_primary,
     _be_of_another_stream,
-    _be_nobody,
+    _be_unregistered,
     _undeclared,
 ]
 
@@ -305,14 +305,14 @@ class TestTakeovers:
         assert take_over(store, FailoverView(primary=named, lease=look.lease)) is not None
         assert store.replicas.get("p1") == ended
 
-    def test_a_lease_that_was_let_go_is_taken_as_it_is(self, store: ControlStore) -> None:
+    def test_a_lease_that_was_let_go_is_taken(self, store: ControlStore) -> None:
         look = a_failover(store)
         assert store.leases.release(held_lease(look))
         lease = take_over(store, FailoverView(lease=store.leases.get("words")))
         assert lease is not None
         assert lease.token == held_lease(look).token + 1
 
-    def test_a_lease_that_nobody_ever_took_begins_with_token_one(self, store: ControlStore) -> None:
+    def test_a_lease_that_was_never_taken_begins_with_token_one(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "active_standby")
         store.streams.desire("words", DesiredState.RUNNING)
         assert register(store, "s1", slot=Slot.SECONDARY) is not None

@@ -128,7 +128,7 @@ class TestRestores:
         store.restores.stop_for(request)
         assert store.restores.begin(request) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
+        store.replicas.end("r1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         assert store.restores.begin(request) == 2
 
     def test_it_does_not_begin_while_the_stream_is_wanted(self, store: ControlStore) -> None:
@@ -137,7 +137,7 @@ class TestRestores:
         assert store.restores.begin(wanted(store, 2)) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
 
-    def test_the_lease_is_taken_from_whoever_has_it(self, store: ControlStore) -> None:
+    def test_the_lease_is_taken_from_its_holder(self, store: ControlStore) -> None:
         committed(store, 5)
         lease = store.leases.take("words", "zombie", 60.0)
         assert lease is not None
@@ -158,7 +158,7 @@ class TestRestores:
         assert (desired(store), newest.finished) == (DesiredState.RUNNING, True)
 
     @pytest.mark.parametrize("begun", [False, True])
-    def test_one_that_people_stop_meanwhile_stays_stopped(
+    def test_one_that_is_stopped_meanwhile_stays_stopped(
         self, store: ControlStore, *, begun: bool
     ) -> None:
         committed(store, 5)

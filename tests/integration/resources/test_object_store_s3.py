@@ -113,7 +113,7 @@ def test_wrong_credentials_are_told(
     assert hint in error.value.hint
 
 
-def test_an_endpoint_where_nobody_listens_is_transient() -> None:
+def test_an_endpoint_without_a_listener_is_transient() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

@@ -200,7 +200,7 @@ def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
         assert replica_of(project, "s").observed_generation == 3
 
 
-def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path: Path) -> None:
+def test_a_step_towards_a_tier_that_is_not_wanted_any_more_is_not_taken(tmp_path: Path) -> None:
     with a_running_project(tmp_path, tier="active_standby") as project:
         a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])
         project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")

@@ -77,7 +77,7 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
         assert process is not None
         os.kill(process.pid, signal.SIGSTOP)
         project.store.replicas.end(
-            secondary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA
+            secondary.id, ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA
         )
         await_exit(project, secondary.id, slot=Slot.SECONDARY, keep_alive=lambda: beats.append(1))
         assert len(beats) == EXIT_WITHIN_SECONDS / waiting.POLL_SECONDS + 1, "the last look, too"

@@ -29,7 +29,7 @@ GARBAGE = 0
 
 @dataclass
 class Chat:
-    """A server that keeps what it is told; `answers` are its next status codes."""
+    """A server that keeps what it receives; `answers` are its next status codes."""
 
     url: str = ""
     answers: list[int] = field(default_factory=list)
@@ -225,7 +225,7 @@ def test_a_failed_run_is_told_in_its_own_words(op: dg.OpDefinition, error: str, 
             tags={STREAM_TAG: "clicks"}
         )
         result = job.execute_in_process(instance=instance, raise_on_error=False)
-        told = build_alert(instance, result.dagster_run)
-    assert (told.job, told.stream) == ("recover_stream", "clicks")
-    assert error in told.error
-    assert told.hint == hint
+        built = build_alert(instance, result.dagster_run)
+    assert (built.job, built.stream) == ("recover_stream", "clicks")
+    assert error in built.error
+    assert built.hint == hint

@@ -136,9 +136,9 @@ def test_a_full_disk_is_told_and_cleaned_up(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pack, "_copy", full)
-    with pytest.raises(TransientError, match=r"the disk of .* is full") as told:
+    with pytest.raises(TransientError, match=r"the disk of .* is full") as raised:
         a_stream(tmp_path).ship()
-    assert "free space" in told.value.hint
+    assert "free space" in raised.value.hint
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

@@ -39,7 +39,7 @@ def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_each_protocol_has_its_steps_and_they_are_foreseen(protocol: Protocol) -> None:
+def test_each_protocol_has_its_steps_and_they_are_planned(protocol: Protocol) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, protocol)
     announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     done = [type(step).__name__ for step in pair.recover()]
@@ -118,7 +118,7 @@ def test_only_a_replay_is_cut_short_before_its_target_processes_level(
     assert type(next_step(pair.observed())).__name__ == expected
 
 
-def test_a_target_that_is_level_at_last_is_kept_though_it_was_late() -> None:
+def test_a_target_that_has_caught_up_at_last_is_kept_though_it_was_late() -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, overdue=True)
     pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=True, migration=1)
     assert [type(step).__name__ for step in pair.recover()] == ["FinishMigration"]
