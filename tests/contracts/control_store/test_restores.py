@@ -56,7 +56,7 @@ class TestRestores:
         assert store.restores.newest("words") is None
         assert store.ledger.commit(an_entry(0), history=0).first
 
-    def test_a_wish_changes_nothing_until_it_is_begun(self, store: ControlStore) -> None:
+    def test_a_request_changes_nothing_until_it_is_begun(self, store: ControlStore) -> None:
         committed(store, 5)
         request = wanted(store, 2)
         assert (request.history, request.epoch, request.begun, request.finished) == (
@@ -232,7 +232,7 @@ class TestRestores:
         assert newest is not None
         assert not newest.finished
 
-    def test_a_wish_that_has_not_begun_gives_way_to_another(self, store: ControlStore) -> None:
+    def test_a_request_that_has_not_begun_gives_way_to_another(self, store: ControlStore) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         store.restores.stop_for(wanted(store, 2))

@@ -109,7 +109,7 @@ def test_a_second_copy_changes_nothing() -> None:
     assert verdicts(rows(*once, (1, 0, "x", A), (2, 90, "y", A))) == [(0, "x", "conforming")]
 
 
-def test_an_end_without_a_start_is_not_told_of_and_forgotten() -> None:
+def test_an_end_without_a_start_is_not_reported_and_is_forgotten() -> None:
     _, sizes = streamed(rows((0, 0, "x", C), (1, 90, "y", A)), {})
     assert sizes == [1, 1]
     assert verdicts(rows((0, 0, "x", C), (1, 90, "y", A))) == []

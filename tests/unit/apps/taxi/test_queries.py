@@ -139,7 +139,7 @@ def test_a_late_trip_counts_while_it_is_in_the_window(way: Way) -> None:
     ) == [(40, "AB"), (10, "AB BC"), (41, "AB")]
 
 
-def test_a_trip_that_is_told_twice_counts_once(way: Way) -> None:
+def test_a_trip_that_is_reported_twice_counts_once(way: Way) -> None:
     one = {"ended": 0, "start": A, "end": B, "taxi": "1"}
     other = {"ended": 1, "start": B, "end": C}
     outputs = [(0, "AB"), (1, "BC AB")]
@@ -189,7 +189,7 @@ def test_an_area_is_worth_its_median_fare_and_tip_for_each_empty_taxi(way: Way) 
     ]
 
 
-def test_a_taxi_is_empty_until_its_next_trip_is_told(way: Way) -> None:
+def test_a_taxi_is_empty_until_its_next_trip_is_reported(way: Way) -> None:
     assert areas(
         way,
         {"ended": 0, "start": P, "end": P, "taxi": "1"},

@@ -178,7 +178,9 @@ def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() ->
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
-def test_lost_input_can_be_given_up_and_the_loss_is_told_to_the_row(guarantee: Guarantee) -> None:
+def test_lost_input_can_be_given_up_and_the_loss_is_counted_to_the_row(
+    guarantee: Guarantee,
+) -> None:
     lost = (LOST, replace(LOST, file="9b.json"), replace(LOST, epoch=8, rows=50))
     (found,) = diagnose(stopped(a_well_stream(lost_input=lost, guarantee=guarantee)))
     assert found.epochs == (8, 9)

@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
         yield opened
 
 
-def test_a_hole_in_the_epoch_log_and_an_entry_that_were_not_decided_are_told(
+def test_a_hole_in_the_epoch_log_and_an_entry_that_were_not_decided_are_reported(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
     a_stopped_stream(project, tmp_path / "checkpoint")
@@ -163,7 +163,7 @@ def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_
         assert staged.exists()
 
 
-def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
+def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_reported(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
     a_stopped_stream(project, tmp_path / "checkpoint")
@@ -271,7 +271,7 @@ def test_what_the_last_start_should_have_swept_is_left_over(
     assert (finding.kind, finding.where) == (Kind.LEFTOVER_FOLDER, str(folder))
 
 
-def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Path) -> None:
+def test_input_that_is_gone_is_reported_and_only_if_a_recovery_reads_it(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     source = {"kind": "files", "path": str(folder), "format": "jsonl", "schema": "n long"}

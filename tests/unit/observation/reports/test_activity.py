@@ -58,7 +58,7 @@ def test_drills_are_listed_with_the_last_proven_snapshot(projects: SimulatedProj
     assert (proof["drill"], proof["about"], proof["observed_seconds"]) == ("restore", "s2", 12.5)
 
 
-def test_an_incident_is_told_with_its_timeline(projects: SimulatedProjects) -> None:
+def test_an_incident_is_reported_with_its_timeline(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         detail = {"reason": "its process is gone"}
         incident = project.store.incidents.open(

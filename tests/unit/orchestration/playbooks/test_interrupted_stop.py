@@ -50,7 +50,7 @@ def test_a_stop_leaves_a_stream_alone_that_is_wanted_again(tmp_path: Path) -> No
         assert replica_of(project, "p2").desired == PRIMARY
 
 
-def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> None:
+def test_a_primary_that_is_wanted_again_is_not_asked_to_leave(tmp_path: Path) -> None:
     with a_running_project(tmp_path) as project:
         project.store.streams.desire(CLICKS, DesiredState.STOPPED)
 

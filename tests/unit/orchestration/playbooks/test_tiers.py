@@ -181,7 +181,7 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
         assert project.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
 
 
-def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
+def test_what_a_secondary_said_before_it_saw_a_request_is_no_answer_to_it(
     tmp_path: Path,
 ) -> None:
     with a_running_project(tmp_path, clock=SteppedClock(), tier="deployed") as project:

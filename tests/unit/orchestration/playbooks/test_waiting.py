@@ -84,7 +84,7 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
         assert not lives(secondary)
 
 
-def test_what_a_stop_would_do_is_told_from_one_look(tmp_path: Path) -> None:
+def test_what_a_stop_would_do_is_planned_from_one_look(tmp_path: Path) -> None:
     with a_running_project(tmp_path, tier="active_standby") as project:
         a_secondary(project, "s")
         project.store.replicas.desire("s", OFF)

@@ -129,7 +129,7 @@ def test_a_checkpoint_that_keeps_changing_is_left_for_later(
         a_stream(tmp_path).ship()
 
 
-def test_a_full_disk_is_told_and_cleaned_up(
+def test_a_full_disk_is_reported_and_cleaned_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(source: Path, size_bytes: int, out: BinaryIO) -> bytes:

@@ -74,7 +74,7 @@ def test_the_mended_application_computes_again_what_was_undone(
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
 
 
-def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
+def test_so_it_does_if_another_launches_it_once_it_is_wanted_again(
     projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with declared_again(projects, **MENDED) as project, simulated_drivers(project, monkeypatch):

@@ -171,7 +171,7 @@ def test_a_plan_tells_the_steps_and_changes_nothing(project: SimulatedProject) -
         ({"output": "notes"}, "it is not empty, it has notes.txt"),
     ],
 )
-def test_what_cannot_be_forked_is_told_before_anything_is_written(
+def test_what_cannot_be_forked_is_reported_before_anything_is_written(
     project: SimulatedProject, options: dict[str, str], message: str
 ) -> None:
     root = project.config.root
@@ -187,7 +187,7 @@ def test_what_cannot_be_forked_is_told_before_anything_is_written(
     assert not (root / "out").exists()
 
 
-def test_output_that_is_not_there_is_told(project: SimulatedProject) -> None:
+def test_output_that_is_not_there_is_reported(project: SimulatedProject) -> None:
     Path(project.config.table_path(CLICKS)).rename(project.config.root / "moved")
     with pytest.raises(PermanentError, match=r"there is no table .*tables/clicks") as refused:
         forked(project)

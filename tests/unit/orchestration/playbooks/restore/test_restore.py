@@ -186,7 +186,7 @@ def test_a_plan_tells_what_is_undone_and_changes_nothing(project: Project) -> No
         (RestoreTarget(), "the restore target is missing"),
     ],
 )
-def test_a_point_that_is_not_there_is_told(
+def test_a_point_that_is_not_there_is_reported(
     project: Project, asked: RestoreTarget, message: str
 ) -> None:
     with pytest.raises(PermanentError, match=message) as refused:
@@ -208,7 +208,9 @@ def test_without_a_snapshot_all_is_computed_from_epoch_0(project: SimulatedProje
     assert (plan.point.snapshot, plan.point.first_computed) == (None, 0)
 
 
-def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(project: SimulatedProject) -> None:
+def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_reported(
+    project: SimulatedProject,
+) -> None:
     project.objects.objects.clear()
     project.store._database.execute(_without_epoch_0())
     with pytest.raises(PermanentError, match="lacks epoch 0: all epochs are computed from epoch 0"):
@@ -302,7 +304,7 @@ def decide_a_file(project: Project, file: Path, epoch: int) -> None:
     )
 
 
-def test_input_that_is_gone_is_told_before_anything_is_touched(with_files: Project) -> None:
+def test_input_that_is_gone_is_reported_before_anything_is_touched(with_files: Project) -> None:
     (with_files.config.root / "input" / "6.jsonl").unlink()
     with pytest.raises(PermanentError, match=r"1 input files .* the first is 6.jsonl"):
         restored(with_files)
