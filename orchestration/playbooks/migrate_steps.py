@@ -14,7 +14,6 @@ from holdfast.ft_policies.playbooks.recover.steps import (
 )
 from holdfast.ft_policies.tiers import OFF
 from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
-from holdfast.orchestration.playbooks.fencing import fence_primary
 from holdfast.orchestration.playbooks.waiting import (
     SLACK_SECONDS,
     StreamWaiter,
@@ -89,15 +88,14 @@ def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:
     # The target may be gone by now. That it is further behind just after a commit does not matter.
     if not waiter.is_still_next(step, as_caught_up=replays):
         return StepSkipped()
-    taken = fence_primary(
-        store,
+    taken = store.takeovers.fence(
         step.primary,
         stream=waiter.stream,
         reason=f"to {step.secondary}",
         token=step.token,
         state=ReplicaState.HANDED_OVER,
     )
-    return HandedOver(lease_taken=taken, epoch=epoch)
+    return HandedOver(lease_taken=bool(taken), epoch=epoch)
 
 
 def stop_primary(waiter: StreamWaiter, step: StopPrimary) -> StepResult:

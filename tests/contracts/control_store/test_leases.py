@@ -14,6 +14,7 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.leases import Sign, Unless
 from tests.builders.control_rows import (
     TTL_SECONDS,
     FailoverView,
@@ -341,10 +342,10 @@ class TestFences:
         self, store: ControlStore, primary: ReplicaRow
     ) -> None:
         lease = store.leases.take("words", "p1", 60.0)
-        assert store.takeovers.fence_silent(primary, lease, reason="silent")
+        assert fence(store, primary, lease, Sign.LIFE)
         row, after = store.replicas.get("p1"), store.leases.get("words")
         assert row is not None
-        assert (row.state, row.reason) == (ReplicaState.FENCED, "silent")
+        assert (row.state, row.reason) == (ReplicaState.FENCED, "as observed")
         assert after is not None
         assert (after.holder, after.token) == (None, 2)
 
@@ -358,7 +359,7 @@ class TestFences:
             store.leases.renew(lease, 60.0)
         else:
             a_beat(store, 1)
-        assert not store.takeovers.fence_silent(primary, lease, reason="silent")
+        assert not fence(store, primary, lease, Sign.LIFE)
         row, after = store.replicas.get("p1"), store.leases.get("words")
         assert row is not None
         assert row.ended_at is None
@@ -370,15 +371,53 @@ class TestFences:
     ) -> None:
         lease = store.leases.take("words", "p1", 60.0)
         a_beat(store, 1)
-        assert store.takeovers.fence_stuck(primary, lease, reason="stuck")
+        assert fence(store, primary, lease, Sign.EPOCH)
 
     def test_one_that_has_finished_an_epoch_keeps_both(
         self, store: ControlStore, primary: ReplicaRow
     ) -> None:
         lease = store.leases.take("words", "p1", 60.0)
         a_beat(store, 2)
-        assert not store.takeovers.fence_stuck(primary, lease, reason="stuck")
+        assert not fence(store, primary, lease, Sign.EPOCH)
         assert store.leases.get("words") == lease
+
+    @pytest.mark.parametrize("sign", Sign)
+    def test_one_that_has_ended_is_not_fenced(
+        self, store: ControlStore, primary: ReplicaRow, sign: Sign
+    ) -> None:
+        lease = store.leases.take("words", "p1", 60.0)
+        store.replicas.end("p1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
+        assert fence(store, primary, lease, sign) is None
+        assert store.leases.get("words") == lease
+
+    def test_without_a_condition_lease_and_slot_are_taken_from_one_that_lives(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        store.leases.take("words", "p1", 60.0)
+        a_beat(store, 1)
+        assert store.takeovers.fence("p1", stream="words", reason="damaged", by=EndedBy.REPAIR)
+        row, after = store.replicas.get("p1"), store.leases.get("words")
+        assert row is not None
+        assert (row.state, row.reason, row.ended_by) == (
+            ReplicaState.FENCED, "damaged", EndedBy.REPAIR
+        )  # fmt: skip
+        assert after is not None
+        assert (after.holder, after.token) == (None, 2)
+
+    def test_the_lease_of_another_or_of_a_later_token_stays(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        lease = store.leases.take("words", "p9", 60.0)
+        assert store.takeovers.fence("p1", stream="words", reason="gone") is False
+        assert store.leases.get("words") == lease
+        register(store, "p9")
+        assert store.takeovers.fence("p9", stream="words", reason="gone", token=7) is False
+        assert store.leases.get("words") == lease
+
+
+def fence(store: ControlStore, primary: ReplicaRow, lease: Lease | None, sign: Sign) -> bool | None:
+    unless = Unless(sign=sign, primary=primary, lease=lease)
+    return store.takeovers.fence(primary.id, stream="words", reason="as observed", unless=unless)
 
 
 def a_beat(store: ControlStore, epoch: int) -> ReplicaRow:
