@@ -21,8 +21,8 @@ from holdfast.orchestration.playbooks.launch import declare
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import (
     await_exit,
-    wait_until,
 )
+from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.records import DesiredState, Slot, SnapshotRow
 from holdfast.resources.project import Project
 

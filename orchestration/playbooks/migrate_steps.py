@@ -18,8 +18,8 @@ from holdfast.orchestration.playbooks.waiting import (
     SLACK_SECONDS,
     StreamWaiter,
     await_exit,
-    wait_until,
 )
+from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.records import (
     LedgerEntry,
     Migration,
