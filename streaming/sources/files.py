@@ -251,7 +251,7 @@ class FilesSource:
     def _portions(self, position: Json | None, now: float) -> Iterator[list[ListedFile]]:
         """The files that have settled, in the order of their names and as many at once as are asked for."""
         if not 0 <= now - self._listed_at < self.declared.poll:  # negative: the clock was set back
-            self._arrived = self._settled(self._look(position or {}, now), now)
+            self._arrived = self._settled(self._list_waiting(position or {}, now), now)
             self._listed_at = now
         arrived = self._arrived
         for first in range(0, len(arrived), ASKED_AT_ONCE):
@@ -265,7 +265,7 @@ class FilesSource:
         names = self.assigned(files) if files else set()
         self._taken.update((file.name, hash(file)) for file in files if file.name in names)
 
-    def _look(self, position: Json, now: float) -> list[ListedFile]:
+    def _list_waiting(self, position: Json, now: float) -> list[ListedFile]:
         """List the files that may wait."""
         share = max(LOOKED_AT_AGAIN, len(self._taken) // LISTINGS_TO_LOOK_AT_ALL)
         again = dict(islice(self._taken.items(), share))

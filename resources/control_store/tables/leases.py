@@ -300,10 +300,10 @@ def _end_observed(unless: Unless, end: dict[str, Any]) -> tuple[Executable, dict
     """End the primary if its sign of life is still the observed one."""
     primary = unless.primary
     if unless.sign is Sign.EPOCH:
-        column, seen = replicas.c.progressed_at, primary.progressed_at
+        column, sign_at = replicas.c.progressed_at, primary.progressed_at
     else:
-        column, seen = replicas.c.heartbeat_at, primary.heartbeat_at
-    return _END.where(column.is_not_distinct_from(_SEEN_SIGN)), {**end, "seen_sign": seen}
+        column, sign_at = replicas.c.heartbeat_at, primary.heartbeat_at
+    return _END.where(column.is_not_distinct_from(_SEEN_SIGN)), {**end, "seen_sign": sign_at}
 
 
 def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: str) -> None:
