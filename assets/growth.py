@@ -56,11 +56,11 @@ def judge_table(declared: StreamDeclaration, growth: TableGrowth | None) -> dg.A
         f"a commit took {commit:.1f} s: look at the storage of the table; each recovery waits for one commit": commit
         > _slow_commit(declared),
     }
-    found = [problem for problem, is_one in problems.items() if is_one]
+    present = [problem for problem, is_one in problems.items() if is_one]
     return dg.AssetCheckResult(
-        passed=not found,
+        passed=not present,
         severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(found)
+        description="; ".join(present)
         or f"{growth.files:,} files, {growth.log_bytes / 1e6:.1f} MB of log",
         metadata={
             "files": growth.files,

@@ -47,7 +47,7 @@ class RehashResult:
 
 
 @contextmanager
-def bounded_spark() -> Iterator[SparkSession]:
+def open_spark() -> Iterator[SparkSession]:
     """Open a Spark session for one `with` block; a session that was active before is left running."""
     before = SparkSession.getActiveSession()
     session: SparkSession = LazyPySparkResource(spark_config=SPARK_CONF).spark_session

@@ -94,7 +94,7 @@ def _proof(row: SnapshotRow, *, at: float) -> dict[str, float]:
     return {"proven_seconds_ago": ago, "proven_in_seconds": row.proven_seconds}
 
 
-def expected_seconds(declared: StreamDeclaration) -> float:
+def compute_expected_seconds(declared: StreamDeclaration) -> float:
     """The time between two snapshots by the policy; without a limit in time, the recovery objective."""
     policy, epoch = declared.checkpoint, declared.epoch
     limits = []
@@ -112,7 +112,7 @@ def judge_age(
 
     Without a snapshot, the time counts from the registration of the primary.
     """
-    limit = LATE_FACTOR * expected_seconds(declared)
+    limit = LATE_FACTOR * compute_expected_seconds(declared)
     metadata: dict[str, float | int | str] = {"limit_seconds": limit}
     if newest is not None:
         metadata |= snapshot_metadata(newest, at=status.at)

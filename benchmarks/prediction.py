@@ -19,7 +19,7 @@ from benchmarks.streams.recorded import RecordedKill, RecordedRun, read_runs
 from holdfast.configs.stream import Supervision
 from holdfast.ft_policies.prediction.calibration import Score, calibrate
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
-from holdfast.ft_policies.prediction.past import measured_before, predict_past
+from holdfast.ft_policies.prediction.past import predict_past, select_timings_before
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import add_promises
@@ -61,7 +61,7 @@ def judge(runs: Sequence[RecordedRun]) -> Iterator[PredictedRecovery]:
         stream, own = f"{run.state}-{number}", list[Score]()
         for kill in run.kills:
             calibration = calibrate(own, others)
-            steps = measured_before(kill.known.at, _timings(run, kill), PROMISED).steps
+            steps = select_timings_before(kill.known.at, _timings(run, kill), PROMISED).steps
             for model, predicted in kill.known.predict(steps, kill.tier, calibration).items():
                 yield PredictedRecovery(
                     tier=kill.tier,

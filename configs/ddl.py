@@ -68,9 +68,9 @@ class _Reader:
             name = self._next("a column")
             if not re.match(r"[A-Za-z_0-9`]", name):
                 raise _fault(f"has {name!r} where a column should be")
-            if (known := name.strip("`").lower()) in names:
-                raise _fault(f"names the column {known} twice")
-            names.add(known)
+            if (column := name.strip("`").lower()) in names:
+                raise _fault(f"names the column {column} twice")
+            names.add(column)
             self._skip(":")
             self._type(depth)
             self._remarks()
@@ -125,9 +125,9 @@ class _Reader:
         return self._tokens[self._at].lower() if self._at < len(self._tokens) else None
 
     def _skip(self, token: str) -> bool:
-        found = self._peek() == token
-        self._at += found
-        return found
+        is_next = self._peek() == token
+        self._at += is_next
+        return is_next
 
     def _require(self, token: str) -> None:
         if not self._skip(token):

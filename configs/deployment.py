@@ -181,8 +181,8 @@ class Deployment(Section):
                 f"{name!r} is an address: snapshots are taken only from declared places",
                 hint="add it to places in configs/holdfast.yaml, as NAME: {bucket: …, prefix: …}, and give its NAME",
             )
-        known = ", ".join(sorted(self.places)) or "none is declared"
+        declared = ", ".join(sorted(self.places)) or "none is declared"
         raise PermanentError(
             f"there is no place {name!r}",
-            hint=f"name one of places in configs/holdfast.yaml: {known}",
+            hint=f"name one of places in configs/holdfast.yaml: {declared}",
         )

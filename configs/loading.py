@@ -86,12 +86,12 @@ def format_value(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def suggest_name(wrong: str, known: list[str]) -> str:
+def suggest_name(wrong: str, names: list[str]) -> str:
     """A hint: the known name that is most alike, or all of them."""
-    nearest = get_close_matches(wrong, known, n=1)
+    nearest = get_close_matches(wrong, names, n=1)
     if nearest:
         return f"did you mean {nearest[0]}?"
-    return f"choose one of {', '.join(sorted(known))}" if known else "there are none"
+    return f"choose one of {', '.join(sorted(names))}" if names else "there are none"
 
 
 def describe_error(kind: str, context: Mapping[str, Any], message: str) -> str:
@@ -305,12 +305,12 @@ def _parse(text: str, file: str) -> Document:
 
 
 def _find_duplicates(root: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    waiting, seen = [root], set[int]()
+    waiting, visited = [root], set[int]()
     while waiting:
         node = waiting.pop()
-        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+        if id(node) in visited or not isinstance(node, yaml.CollectionNode):
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             waiting.extend(node.value)
             continue

@@ -210,11 +210,11 @@ def _contains(path: str, inner: str) -> bool:
     """Whether `inner` is `path` or below it."""
     if ("://" in path) != ("://" in inner):
         return False
-    one, two = urlsplit(path), urlsplit(inner)
-    if one.netloc != two.netloc:
+    outer_url, inner_url = urlsplit(path), urlsplit(inner)
+    if outer_url.netloc != inner_url.netloc:
         return False
-    folder = one.path.rstrip("/")
-    return two.path.rstrip("/") == folder or two.path.startswith(f"{folder}/")
+    folder = outer_url.path.rstrip("/")
+    return inner_url.path.rstrip("/") == folder or inner_url.path.startswith(f"{folder}/")
 
 
 def find_network_file_system(path: Path) -> str | None:
@@ -226,13 +226,13 @@ def find_network_file_system(path: Path) -> str | None:
         mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
-    resolved, found = path.resolve(), (Path("/"), "")
+    resolved, deepest = path.resolve(), (Path("/"), "")
     for line in mounts:
         mount, _, kind = line.partition(" - ")
         folder = Path(_unescape(mount.split()[4]))
-        if resolved.is_relative_to(folder) and len(folder.parts) >= len(found[0].parts):
-            found = folder, kind.split()[0].removeprefix("fuse.")
-    return found[1] if _NETWORK.fullmatch(found[1]) else None
+        if resolved.is_relative_to(folder) and len(folder.parts) >= len(deepest[0].parts):
+            deepest = folder, kind.split()[0].removeprefix("fuse.")
+    return deepest[1] if _NETWORK.fullmatch(deepest[1]) else None
 
 
 def _unescape(folder: str) -> str:

@@ -190,8 +190,8 @@ def check(root: Path, monotonic: Callable[[], float] = lambda: 0.0) -> list[Prob
         if document is not None
         for problem in references.check(document, functions, code=code)
     ]
-    found = [*files.problems, *missing, *_find_store_on_network(root, files)]
-    return sorted(found, key=lambda problem: (problem.file, problem.line))
+    problems = [*files.problems, *missing, *_find_store_on_network(root, files)]
+    return sorted(problems, key=lambda problem: (problem.file, problem.line))
 
 
 def _find_store_on_network(root: Path, files: ProjectFiles) -> Iterator[Problem]:

@@ -100,14 +100,14 @@ class ReferenceCheck:
         """Find the faults; a process that ends or hangs counts for the module that it has reached."""
         while new := [name for name in references if self._key(code, name) not in self._faults]:
             seconds = min(IMPORT_SECONDS, self._ends_at - self.monotonic())
-            ended, found = (
+            ended, results = (
                 self._import_in_child(new, code, seconds)
                 if seconds > 0
                 else (f"is not imported: the modules before it took {ALL_SECONDS:g} s", [])
             )
-            self._faults |= {(code, name): fault for name, fault in zip(new, found, strict=False)}
-            if len(found) < len(new):
-                module = _module_of(new[len(found)])
+            self._faults |= {(code, name): fault for name, fault in zip(new, results, strict=False)}
+            if len(results) < len(new):
+                module = _module_of(new[len(results)])
                 fault = f"module {module} {ended}: it must be importable without side effects"
                 self._faults[code, module] = fault
 
@@ -165,9 +165,9 @@ def _run_bounded(
 def _describe(line: str) -> str | None:
     from holdfast.configs.loading import suggest_name
 
-    found = json.loads(line)
-    if found is None:
+    result = json.loads(line)
+    if result is None:
         return None
-    function = str(found["fault"]).rpartition(" ")[2]
-    hint = f": {suggest_name(function, found['functions'])}" if "functions" in found else ""
-    return f"{found['fault']}{hint}"
+    function = str(result["fault"]).rpartition(" ")[2]
+    hint = f": {suggest_name(function, result['functions'])}" if "functions" in result else ""
+    return f"{result['fault']}{hint}"

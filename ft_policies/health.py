@@ -92,7 +92,7 @@ class LagReading:
     rows: float | None
 
 
-def tolerated_lag_seconds(*, arrival_seconds: float, epoch_seconds: float) -> float:
+def compute_tolerated_lag(*, arrival_seconds: float, epoch_seconds: float) -> float:
     """The lag of a stream that keeps up: until its input counts as arrived, and two epochs; with some slack."""
     return LAG_SLACK_SECONDS + arrival_seconds + 2.0 * epoch_seconds
 
@@ -154,8 +154,8 @@ def _window(readings: Sequence[LagReading]) -> _Window | None:
 
 
 def _lowest_rows(readings: Sequence[LagReading]) -> float | None:
-    known = [reading.rows for reading in readings if reading.rows is not None]
-    return min(known, default=None)
+    rows = [reading.rows for reading in readings if reading.rows is not None]
+    return min(rows, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,11 +69,11 @@ class MarginVerdict:
     """How long the source keeps the oldest input of a restore yet, if that is declared."""
 
 
-def judge_margin(found: ReplayInput, *, kept_for_seconds: float | None) -> MarginVerdict:
+def judge_margin(replay: ReplayInput, *, kept_for_seconds: float | None) -> MarginVerdict:
     """Compare the oldest input that may be read again with what the source keeps."""
-    recovery, restore = found.recovery, found.restore
+    recovery, restore = replay.recovery, replay.restore
     verdict = MarginVerdict(
-        first_epoch=found.first_epoch,
+        first_epoch=replay.first_epoch,
         recoverable=recovery is None or not recovery.fault,
         lasting=restore is None or not restore.fault,
         reason="no input has to be read again",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.resources.control_store.records import DesiredState, Incident, IncidentSubject
+from holdfast.resources.control_store.records import Incident, IncidentSubject
 from holdfast.resources.control_store.recoveries import lost_at, recovered_at, recovery_sentence
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import LASTING, RECOVERY
@@ -13,7 +13,7 @@ from holdfast.resources.project import Project
 def find_incident_alerts(project: Project, *, closed_since: float) -> list[Alert]:
     """The alerts of all open incidents, and of those that were closed since then; the same event has the same key."""
     store, at = project.store, project.store.now()
-    wanted = {row.name for row in store.streams.all() if row.desired is DesiredState.RUNNING}
+    wanted = {row.name for row in store.streams.all() if row.is_desired}
     alerts = [
         alert
         for incident in store.incidents.of(None)

@@ -97,9 +97,9 @@ def find_replay_input(project: Project, stream: str) -> ReplayInput:
 
 def find_margin(project: Project, stream: str) -> MarginVerdict:
     """Whether the input that may be read again is there, and stays long enough."""
-    source, found = project.config.stream(stream).source, find_replay_input(project, stream)
+    source, replay = project.config.stream(stream).source, find_replay_input(project, stream)
     kept_for = source.kept_for if isinstance(source, FilesDeclaration) else None
-    return judge_margin(found, kept_for_seconds=kept_for)
+    return judge_margin(replay, kept_for_seconds=kept_for)
 
 
 def _find_oldest(project: Project, stream: str, epoch: int) -> InputAge | None:

@@ -10,14 +10,14 @@ from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.health import (
     LAG_MEMORY_SECONDS,
     LagReading,
-    tolerated_lag_seconds,
+    compute_tolerated_lag,
 )
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
-from holdfast.streaming.sources.assigned import taken_names
+from holdfast.streaming.sources.assigned import find_taken
 from holdfast.streaming.sources.base import Source
 from holdfast.streaming.sources.files import FilesSource
 from holdfast.streaming.sources.folder import ListedFile
@@ -47,21 +47,21 @@ def last_lag(store: ControlStore, stream: str, replicas: Collection[str]) -> Lag
 
 
 def current_lag(project: Project, stream: str, primary: ReplicaRow | None) -> Lag | None:
-    """The lag that the primary or the observer has measured lately; without one, it is read from outside."""
+    """The lag that the primary or the observer has measured within the last minute; without one, it is read from outside."""
     replicas = {OBSERVER} if primary is None else {OBSERVER, primary.id}
     return last_lag(project.store, stream, replicas) or read_lag(project, stream)
 
 
 def lag_readings(store: ControlStore, primary: ReplicaRow, *, at: float) -> list[LagReading]:
-    """What the primary has measured lately, oldest first."""
+    """What the primary has measured recently, oldest first."""
     return _readings(store, primary.stream, {primary.id}, since_at=at - LAG_MEMORY_SECONDS)
 
 
-def tolerated_lag(declared: StreamDeclaration) -> float:
+def find_tolerated_lag(declared: StreamDeclaration) -> float:
     """The seconds that a stream with this declaration may be behind its input while it keeps up."""
     source, pace = declared.source, declared.epoch.pace()
     arrival = source.settle + source.poll if isinstance(source, FilesDeclaration) else 0.0
-    return tolerated_lag_seconds(
+    return compute_tolerated_lag(
         arrival_seconds=arrival,
         epoch_seconds=pace.epoch_seconds,
     )
@@ -88,7 +88,7 @@ def _open_source(project: Project, declared: StreamDeclaration) -> Source:
     connect = connector(project.config.deployment.object_store, project.config.home)
     files, root = open_filesystem(project.config.resolve_path(source.path), connect)
 
-    def assigned(listed: Sequence[ListedFile]) -> set[str]:
-        return taken_names(project.store, declared.name, listed)
+    def find_assigned(listed: Sequence[ListedFile]) -> set[str]:
+        return find_taken(project.store, declared.name, listed)
 
-    return FilesSource(source, pa.schema([]), files, root, assigned)
+    return FilesSource(source, pa.schema([]), files, root, find_assigned)

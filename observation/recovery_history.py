@@ -59,7 +59,7 @@ class Recovery:
     at: float
     cold: bool = False
 
-    def counted(self, count_detection: bool) -> float:  # noqa: FBT001
+    def count_seconds(self, count_detection: bool) -> float:  # noqa: FBT001
         """The seconds, with or without the time until the failure was detected."""
         return self.seconds if count_detection else max(self.seconds - self.detect_seconds, 0.0)
 

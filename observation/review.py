@@ -28,7 +28,7 @@ from holdfast.ft_policies.tiering.decision import Decision, WhatIf, what_if
 from holdfast.ft_policies.tiers import Mode
 from holdfast.observation.measurements import StreamMeasurements, measure
 from holdfast.observation.reports.recoveries import predict_recoveries
-from holdfast.resources.control_store.records import DecisionRow, DesiredState, Slot, StreamRow
+from holdfast.resources.control_store.records import DecisionRow, Slot, StreamRow
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
 
@@ -129,26 +129,26 @@ class Reviewer:
             if last is None or last.version != version:
                 stream = declared[name]
                 basis = stream.controller.model(), stream.supervision.timings()
-                known = last.past if last is not None and last.basis == basis else ()
+                past = last.past if last is not None and last.basis == basis else ()
                 self._fits[key] = _Fitted(
                     version=version,
                     basis=basis,
                     fit=stream.controller.model().fit(of_stream.step_timings),
-                    past=predict_recoveries(store, stream, of_stream, known),
+                    past=predict_recoveries(store, stream, of_stream, past),
                 )
             fitted[name] = self._fits[key]
-        pooled = newest_scores(score for one in fitted.values() for score in one.scores)
+        pooled = newest_scores(score for entry in fitted.values() for score in entry.scores)
         without_own = calibrate((), pooled)
         return {
             name: replace(
-                one.fit,
+                entry.fit,
                 calibration=calibrate(
-                    one.scores, [score for score in pooled if score.stream != name]
+                    entry.scores, [score for score in pooled if score.stream != name]
                 )
-                if one.scores
+                if entry.scores
                 else without_own,
             )
-            for name, one in fitted.items()
+            for name, entry in fitted.items()
         }
 
 
@@ -173,7 +173,7 @@ def _running(project: Project) -> list[StreamRow]:
     return [
         row
         for row in project.store.streams.all()
-        if row.desired is DesiredState.RUNNING and row.name in project.config.streams
+        if row.is_desired and row.name in project.config.streams
     ]
 
 
@@ -258,7 +258,7 @@ def _count_misses(declared: StreamDeclaration, measured: StreamMeasurements) -> 
     """Count the recent recoveries that took longer than the objective."""
     counts = declared.controller.count_detection
     return sum(
-        recovery.counted(count_detection=counts) > declared.objective.recovery_time
+        recovery.count_seconds(count_detection=counts) > declared.objective.recovery_time
         for recovery in measured.recoveries
         if recovery.at >= measured.at - MISSES_COUNT_SECONDS
     )

@@ -22,9 +22,8 @@ from holdfast.ft_policies.playbooks.recover.migration import (
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
 from holdfast.ft_policies.tiers import OFF, Tier, covered
-from holdfast.observation.lag import lag_readings, tolerated_lag
+from holdfast.observation.lag import find_tolerated_lag, lag_readings
 from holdfast.resources.control_store.records import (
-    DesiredState,
     Epoch,
     Lease,
     LedgerEntry,
@@ -54,11 +53,11 @@ def migration_facts(
     committed: LedgerEntry | None,
     replicas: Sequence[ReplicaRow],
 ) -> MigrationFacts:
-    """The facts of the open migration; `before` is the rollout that the stream ran until then."""
+    """The facts of the open migration; `before` is the number of the migration before it."""
     targets = [row for row in replicas if row.rollout == migration.rollout]
     target = next((row for row in targets if not row.state.ended), None)
     return MigrationFacts(
-        rollout=migration.rollout,
+        number=migration.rollout,
         protocol=migration.protocol,
         before=before,
         caught_up=target is not None and _has_caught_up(store, migration, target, committed, at),
@@ -141,7 +140,7 @@ class StreamStatus:
     committed: LedgerEntry | None
     failures_in_a_row: int
     secondary_failures_in_a_row: int
-    rollout: int
+    desired_migration: int
     migration: MigrationFacts | None
 
     @property
@@ -176,8 +175,8 @@ class StreamStatus:
             last_secondary_failure=""
             if self.last_secondary is None
             else self.last_secondary.reason,
-            rollout=self.rollout,
-            primary_rollout=0 if self.primary is None else self.primary.rollout,
+            desired_migration=self.desired_migration,
+            primary_migration=0 if self.primary is None else self.primary.rollout,
             migration=self.migration,
         )
 
@@ -193,7 +192,7 @@ class StreamStatus:
             observed=row.observed,
             desired=row.desired,
             paused=row.state is ReplicaState.PAUSED,
-            rollout=row.rollout,
+            migration=row.rollout,
         )
 
 
@@ -212,7 +211,7 @@ def observe_stream(
     primary, secondary = _live(primaries), _live(secondaries)
     lease = store.leases.get(name)
     at = store.now()
-    wanted = as_wanted or (row is not None and row.desired is DesiredState.RUNNING)
+    wanted = as_wanted or (row is not None and row.is_desired)
     since = 0.0 if row is None else row.changed_at
     verdict = None if secondary is None else _judge_secondary(policy, store, secondary, at)
     committed, migration = store.ledger.last(name), store.migrations.open(name)
@@ -226,7 +225,7 @@ def observe_stream(
             _primary_facts(primary, primaries, lease, at),
             input_away=input_away,
             lag=lag_readings(store, primary, at=at),
-            tolerated_lag_seconds=tolerated_lag(project.config.stream(name)),
+            tolerated_lag_seconds=find_tolerated_lag(project.config.stream(name)),
         ),
         failures_in_a_row=0 if as_wanted or secondary is not None else failures,
         last_failure=primaries[0].reason if primaries else "",
@@ -252,7 +251,7 @@ def observe_stream(
         secondary_failures_in_a_row=_secondary_failures(
             secondaries, since=max(since, secondaries_since, _tier_changed_at(store, name))
         ),
-        rollout=_rollout(row, migration),
+        desired_migration=_desired_migration(row, migration),
         migration=None
         if migration is None
         else migration_facts(
@@ -270,8 +269,8 @@ def _tier_changed_at(store: ControlStore, stream: str) -> float:
     return max((change.at for change in store.tiers.history(stream, limit=1)), default=0.0)
 
 
-def _rollout(row: StreamRow | None, under_way: Migration | None) -> int:
-    """The rollout that a replica which is launched now should run."""
+def _desired_migration(row: StreamRow | None, under_way: Migration | None) -> int:
+    """The number of the migration that a replica which is launched now should run."""
     if under_way is not None:
         return under_way.rollout
     return 0 if row is None else row.rollout
@@ -327,7 +326,7 @@ def _primary_facts(
 
 
 def _is_input_away(store: ControlStore, primary: ReplicaRow, at: float) -> bool:
-    """Whether the primary has reported lately that it waits for its input, and has finished no epoch since."""
+    """Whether the primary has reported recently that it waits for its input, and has finished no epoch since."""
     since = max(at - INPUT_AWAY_SECONDS, primary.progressed_at or 0.0)
     samples = store.samples.series(primary.stream, SampleName.INPUT_AWAY, since_at=since)
     return any(sample.replica == primary.id for sample in samples)
@@ -374,11 +373,11 @@ def _failures(primaries: list[ReplicaRow], committed: LedgerEntry | None, *, sin
     ended = _ended(primaries, since)
     committed_at = float("inf") if committed is None else committed.committed_at
 
-    def failed_there(row: ReplicaRow) -> bool:
+    def has_failed_there(row: ReplicaRow) -> bool:
         here = row.epoch == ended[0].epoch or (row.ended_at or 0.0) >= committed_at
         return row.state is ReplicaState.FAILED and here
 
-    return len(list(takewhile(failed_there, ended)))
+    return len(list(takewhile(has_failed_there, ended)))
 
 
 def _secondary_failures(secondaries: list[ReplicaRow], *, since: float) -> int:

@@ -15,7 +15,7 @@ from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.retention import MarginVerdict, first_epoch_to_keep
 from holdfast.observation.growth import epoch_facts, find_margin, last_position, open_files
-from holdfast.resources.control_store.records import DesiredState, JsonObject
+from holdfast.resources.control_store.records import JsonObject
 from holdfast.resources.project import Project
 from holdfast.streaming.sources.folder import ListedFile
 
@@ -101,7 +101,7 @@ def _started(project: Project) -> Iterator[StreamDeclaration]:
     A stream may run although it has no file any more.
     """
     for row in project.store.streams.all():
-        if row.desired is DesiredState.RUNNING or row.name in project.config.streams:
+        if row.is_desired or row.name in project.config.streams:
             migration = project.store.migrations.open(row.name)
             targets = [] if migration is None else [migration.target]
             yield from (

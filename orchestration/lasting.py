@@ -30,9 +30,9 @@ class LastingState:
 
 def lasting_state(status: StreamStatus, *, kind: str, since: float) -> LastingState:
     """The present state of a stream; it lasts as long as its kind, which was observed first at `since`."""
-    found, reason = _find(status)
-    began_at = min(since, status.at) if found == kind else status.at
-    return LastingState(stream=status.name, kind=found, reason=reason, since=began_at)
+    present, reason = _find(status)
+    began_at = min(since, status.at) if present == kind else status.at
+    return LastingState(stream=status.name, kind=present, reason=reason, since=began_at)
 
 
 def report_lasting(project: Project, states: Iterable[LastingState]) -> None:
@@ -47,9 +47,9 @@ def report_lasting(project: Project, states: Iterable[LastingState]) -> None:
         for row in rows:
             if row.kind in LASTING and row.kind != state.kind:
                 store.incidents.close(row.id, f"over: {state.reason}")
-        known = any(row.kind in (RECOVERY, state.kind) for row in rows)
+        is_reported = any(row.kind in (RECOVERY, state.kind) for row in rows)
         lasts = at - state.since > project.config.deployment.alert_after
-        if state.kind and lasts and not known:
+        if state.kind and lasts and not is_reported:
             store.incidents.open_next(
                 stream=state.stream,
                 key=f"{state.stream}/{state.kind}",

@@ -91,8 +91,8 @@ def outcome_of(project: Project, incident: Incident) -> RecoveryOutcome:
     since = lost_at(incident)
     done = _done_steps(project, incident)
     until_now = project.store.now() - since
-    seen = observe_stream(project, incident.stream)
-    look = seen.secondary_view()
+    status = observe_stream(project, incident.stream)
+    secondary = status.secondary_view()
     recovery = _measured_seconds(project, incident)
     if recovery is None and incident.subject is IncidentSubject.PRIMARY:
         back_at = recovered_at(project.store, incident) or _caught_up_at(done)
@@ -102,12 +102,12 @@ def outcome_of(project: Project, incident: Incident) -> RecoveryOutcome:
         recovery_seconds=recovery,
         objective_seconds=project.config.stream(incident.stream).objective.recovery_time,
         redundancy_seconds=until_now,
-        primary_steps=_primary_steps(project, seen.primary, since_at=_since(incident)),
+        primary_steps=_primary_steps(project, status.primary, since_at=_since(incident)),
         done=tuple(_describe(line) for line in done),
-        tier=seen.tier,
-        covered=seen.covered,
-        wanted=seen.wanted,
-        paused=look is not None and look.paused and not seen.covers_its_tier,
+        tier=status.tier,
+        covered=status.covered,
+        wanted=status.wanted,
+        paused=secondary is not None and secondary.paused and not status.covers_its_tier,
     )
 
 

@@ -22,7 +22,7 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
-from holdfast.streaming.sources.assigned import taken_names
+from holdfast.streaming.sources.assigned import find_taken
 from holdfast.streaming.sources.folder import ListedFile
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def _first_needed_ns(
         kept_seconds = NAMES_KEPT_LONGER * source.kept_for
     before_ns = int((project.store.now() - kept_seconds) * 1e9)
     old = [file for file in files if file.changed_ns < before_ns]
-    taken = taken_names(project.store, stream, old)
+    taken = find_taken(project.store, stream, old)
     waiting = (file.changed_ns for file in old if file.name not in taken)
     return min(waiting, default=before_ns)
 

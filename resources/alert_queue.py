@@ -94,7 +94,7 @@ class _Sending:
     def is_busy(self) -> bool:
         return self._thread.is_alive()
 
-    def left(self) -> list[QueuedAlert]:
+    def await_rest(self) -> list[QueuedAlert]:
         """What is not delivered by the deadline."""
         self._thread.join(max(self.deadline - self.clock.monotonic(), 0.0))
         self.reported = list(self.delivered)
@@ -144,7 +144,7 @@ class AlertDelivery:
             self._sendings[name] = _Sending(
                 name, receivers[name], waiting[name].alerts, deadline, self._clock
             )
-        left = {name: self._sendings[name].left() for name in due}
+        left = {name: self._sendings[name].await_rest() for name in due}
         return waiting | {name: waiting[name].after(left[name], at=at) for name in due}
 
     def _is_due(self, name: str, queue: AlertQueue, at: float) -> bool:

@@ -5,6 +5,7 @@ instead: see `holdfast.resources.control_store.database.store_now`.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,3 +44,29 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+def wait_until(
+    is_over: Callable[[], bool],
+    *,
+    patience_seconds: float,
+    poll_seconds: float,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Callable[[], object] = lambda: None,
+    keep_alive: Callable[[], None] = lambda: None,
+) -> bool:
+    """Poll a condition; return false if it does not hold within `patience_seconds`.
+
+    The time starts again whenever `progress`, which is read after each check, has changed.
+    """
+    deadline, last = clock.monotonic() + patience_seconds, None
+    while True:
+        if is_over():
+            return True
+        keep_alive()
+        now, current = clock.monotonic(), progress()
+        if current != last:
+            deadline, last = now + patience_seconds, current
+        elif now >= deadline:
+            return False
+        clock.sleep(poll_seconds)

@@ -71,7 +71,7 @@ def _is_local(path: str) -> bool:
 
 
 def _find_replica_elsewhere(store: ControlStore, stream: StreamDeclaration) -> ReplicaRow | None:
-    """A live replica on another host that has sent a heartbeat lately."""
+    """A live replica on another host that has sent a heartbeat recently."""
     oldest = store.now() - stream.supervision.timings().secondary_lease_seconds
     return next(
         (

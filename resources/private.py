@@ -57,9 +57,9 @@ def tighten(folder: Path) -> int:
 
 def _tighten(path: Path) -> int:
     try:
-        found = path.lstat()
-        mode = found.st_mode
-        is_own = found.st_uid == os.getuid()
+        status = path.lstat()
+        mode = status.st_mode
+        is_own = status.st_uid == os.getuid()
         if stat.S_ISLNK(mode) or not is_own or not mode & _OTHERS:
             return 0
         path.chmod(stat.S_IMODE(mode) & ~_OTHERS)

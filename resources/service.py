@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import psutil
 
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import wait_until
 from holdfast.resources.process import ProcessHandle
 
 LOOPBACK = "127.0.0.1"
@@ -91,7 +91,7 @@ class ServiceRecordFile(Generic[R]):
         self.path.unlink(missing_ok=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Wait until no other command starts or stops the service, and keep others waiting."""
         self.lock.parent.mkdir(parents=True, exist_ok=True)
         with self.lock.open("w") as lock:
@@ -107,14 +107,13 @@ def await_healthy(
     poll_seconds: float,
 ) -> Startup:
     """Poll until the service is healthy, its leader has ended or the time is over."""
-    deadline = SYSTEM_CLOCK.monotonic() + seconds
-    while process.is_alive():
-        if is_healthy():
-            return Startup.HEALTHY
-        if SYSTEM_CLOCK.monotonic() > deadline:
-            return Startup.TIMED_OUT
-        SYSTEM_CLOCK.sleep(poll_seconds)
-    return Startup.ENDED
+    if not wait_until(
+        lambda: not process.is_alive() or is_healthy(),
+        patience_seconds=seconds,
+        poll_seconds=poll_seconds,
+    ):
+        return Startup.TIMED_OUT
+    return Startup.HEALTHY if process.is_alive() else Startup.ENDED
 
 
 @dataclass(frozen=True, slots=True)

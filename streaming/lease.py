@@ -60,7 +60,7 @@ class StreamLease:
                 self.stream,
                 self.replica,
                 primary=primary,
-                seen=observed,
+                observed=observed,
                 ttl_seconds=self._ttl_seconds,
                 reason=reason,
             )

@@ -62,15 +62,15 @@ class _Journeys:
         self, rows: pd.DataFrame, kept: pd.DataFrame | None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Compare, and keep the newest of each card."""
-        known = rows if kept is None else pd.concat([kept, self._in_time(rows, kept)])
-        card = known.groupby(["issuer", "card"], sort=False).ngroup().to_numpy()
+        ordered = rows if kept is None else pd.concat([kept, self._in_time(rows, kept)])
+        card = ordered.groupby(["issuer", "card"], sort=False).ngroup().to_numpy()
         by_card = np.argsort(card, kind="stable")
-        known, card = known.iloc[by_card], card[by_card]
-        newest = _newest_so_far(known, card)
+        ordered, card = ordered.iloc[by_card], card[by_card]
+        newest = _newest_so_far(ordered, card)
         follows = np.flatnonzero(card[1:] == card[:-1]) + 1
         ends = np.flatnonzero(np.append(card[1:] != card[:-1], len(card) > 0))
-        alarms = self._impossible(known.iloc[follows], known.iloc[newest[follows - 1]])
-        return alarms, self._unforgotten(known.iloc[newest[ends]])
+        alarms = self._impossible(ordered.iloc[follows], ordered.iloc[newest[follows - 1]])
+        return alarms, self._unforgotten(ordered.iloc[newest[ends]])
 
     def _in_time(self, rows: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
         now = rows["issuer"].map(kept.groupby("issuer")["event_time"].max())
@@ -95,18 +95,18 @@ class _Journeys:
         return newest[newest["event_time"] >= now - anywhere - self.lateness]
 
 
-def _newest_so_far(known: pd.DataFrame, card: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def _newest_so_far(ordered: pd.DataFrame, card: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Where the newest transaction of its card stands, up to each one."""
-    times = known["event_time"]
+    times = ordered["event_time"]
     is_newest = times.to_numpy() == times.groupby(card).cummax().to_numpy()
     return np.maximum.accumulate(np.where(is_newest, np.arange(len(card)), 0))
 
 
-def _metres(one: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.int64]:
+def _metres(origin: pd.DataFrame, target: pd.DataFrame) -> NDArray[np.int64]:
     """The great-circle distances between their places, by the haversine formula."""
     north, east, north2, east2 = (
         np.radians(frame[degrees].to_numpy(dtype=np.float64))
-        for frame in (one, other)
+        for frame in (origin, target)
         for degrees in ("latitude", "longitude")
     )
     chord = (

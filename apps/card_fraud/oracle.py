@@ -44,15 +44,15 @@ def impossible_travel(
     by_epoch = dict(iter(present.groupby("epoch")))
     newest: dict[Any, int] = {}
     cards: dict[Any, Any] = {}
-    found = {}
+    outputs = {}
     for epoch in range(last_epoch + 1):
         come = by_epoch.get(epoch, present.iloc[:0])
         now = come["issuer"].map(newest)
         in_time = come[now.isna() | (come["at"] >= now - lateness)]
-        found[epoch] = _as_frame(_alarms(in_time, cards, params))
+        outputs[epoch] = _as_frame(_alarms(in_time, cards, params))
         for issuer, latest in come.groupby("issuer")["at"].max().items():
             newest[issuer] = max(latest, newest.get(issuer, latest))
-    return found
+    return outputs
 
 
 def _alarms(rows: pd.DataFrame, cards: dict[Any, Any], params: Mapping[str, Any]) -> Iterator[Any]:
@@ -74,8 +74,8 @@ def _alarms(rows: pd.DataFrame, cards: dict[Any, Any], params: Mapping[str, Any]
 
 def _metres(north: float, east: float, north2: float, east2: float) -> int:
     """By the angle between the two directions from the Earth's centre."""
-    one, other = _direction(north, east), _direction(north2, east2)
-    apart = sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
+    origin, target = _direction(north, east), _direction(north2, east2)
+    apart = sqrt(sum((a - b) ** 2 for a, b in zip(origin, target, strict=True)))
     return round(2 * asin(min(apart / 2, 1)) * 6_371_009)
 
 

@@ -48,13 +48,13 @@ def records(events: int, seed: int) -> pd.DataFrame:
     pages = _walks(random, seconds)
     visitors = np.broadcast_to((VISITORS * random.random(sessions) ** 3)[:, None], pages.shape)
     lengths = np.minimum(2 + random.geometric(0.2, sessions), MOST_REQUESTS)
-    there = np.arange(MOST_REQUESTS) < lengths[:, None]
-    first = np.argsort(seconds[there], kind="stable")[:events]
+    is_within = np.arange(MOST_REQUESTS) < lengths[:, None]
+    first = np.argsort(seconds[is_within], kind="stable")[:events]
     lines = _lines(
         random,
-        seconds[there][first],
-        visitors[there][first].astype(np.int64),
-        PAGES[pages[there][first]],
+        seconds[is_within][first],
+        visitors[is_within][first].astype(np.int64),
+        PAGES[pages[is_within][first]],
     )
     return pd.DataFrame({"line": lines})
 

@@ -90,12 +90,12 @@ def _settled(
     requests: Iterable[tuple[int, Request]], delay: int, last_epoch: int
 ) -> Sequence[float]:
     """Before each epoch, and after the last: the time before which nothing is accepted."""
-    found = [float("-inf")] * (last_epoch + 2)
+    bounds = [float("-inf")] * (last_epoch + 2)
     for epoch, (at, _, _) in requests:
-        found[epoch + 1] = max(found[epoch + 1], at - delay)
+        bounds[epoch + 1] = max(bounds[epoch + 1], at - delay)
     for epoch in range(last_epoch + 1):
-        found[epoch + 1] = max(found[epoch], found[epoch + 1])
-    return found
+        bounds[epoch + 1] = max(bounds[epoch], bounds[epoch + 1])
+    return bounds
 
 
 def _patterns(requests: Iterable[Request], params: Mapping[str, Any]) -> Iterator[tuple[int, str]]:

@@ -27,8 +27,8 @@ def find_changes(
             places = held + [(None, 0)] * (k - len(held))
             rows += [(at, rank, *place) for rank, place in enumerate(places, start=1)]
         shown = first
-    found = pd.DataFrame(rows, columns=["at", "rank", "pattern", "count"])
-    return found.astype({"at": "int64", "rank": "int32", "pattern": object, "count": "int64"})
+    changes = pd.DataFrame(rows, columns=["at", "rank", "pattern", "count"])
+    return changes.astype({"at": "int64", "rank": "int32", "pattern": object, "count": "int64"})
 
 
 def _counts(
@@ -51,5 +51,5 @@ def _counts(
 def _first(counts: Ints, k: int) -> Ints:
     """The codes of the `k` greatest counts above zero, the greatest first, equal ones by code."""
     least = np.partition(counts, -k)[-k] if len(counts) > k else 1
-    found = np.flatnonzero(counts >= max(least, 1))
-    return found[np.argsort(-counts[found], kind="stable")][:k]
+    ranked = np.flatnonzero(counts >= max(least, 1))
+    return ranked[np.argsort(-counts[ranked], kind="stable")][:k]

@@ -88,9 +88,9 @@ class TopPatterns:
         self, rows: pd.DataFrame, kept: pd.DataFrame | None
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rank at every slide that the newest request, less the delay, has passed."""
-        known, counted = _split_state(kept)
-        since = BEGINNING if kept is None else known["at"].max() - self.delay
-        requests = pd.concat([known, rows[rows["at"] >= since]]).sort_values(list(ORDER))
+        earlier, counted = _split_state(kept)
+        since = BEGINNING if kept is None else earlier["at"].max() - self.delay
+        requests = pd.concat([earlier, rows[rows["at"] >= since]]).sort_values(list(ORDER))
         until = requests["at"].max() - self.delay
         settled, waiting = requests[requests["at"] < until], requests[requests["at"] >= until]
 
@@ -111,11 +111,11 @@ class TopPatterns:
         last = np.arange(self.length - 1, len(ordered))
         first = last - (self.length - 1)
         whole = (visitor[first] == visitor[last]) & (at[last] - at[first] <= self.within)
-        found = last[whole & (at[last] >= since)]
-        pattern = path[found - (self.length - 1)]
+        ends = last[whole & (at[last] >= since)]
+        pattern = path[ends - (self.length - 1)]
         for back in range(self.length - 2, -1, -1):
-            pattern = pattern + THEN + path[found - back]
-        ranked_at = (at[found] // self.slide + 1) * self.slide
+            pattern = pattern + THEN + path[ends - back]
+        ranked_at = (at[ends] // self.slide + 1) * self.slide
         return pd.DataFrame({"at": ranked_at, "pattern": pattern, "count": 1})
 
 

@@ -105,10 +105,10 @@ def _synthetic(marks: pd.DataFrame) -> pd.DataFrame:
     missing = risen * MILLIWATT_SECONDS_PER_WATT_HOUR - counted
     open_for = later["timestamp"] - earlier["timestamp"] - covered
     comparable = (later["plug"] == earlier["plug"]) & (earlier["work"] != UNKNOWN) & (risen > 0)
-    found = comparable & (missing > 0) & (open_for > 0)
-    missing, open_for = missing[found], open_for[found]
+    is_missing = comparable & (missing > 0) & (open_for > 0)
+    missing, open_for = missing[is_missing], open_for[is_missing]
     mean = (2 * missing + open_for) // (2 * open_for)
-    return _output(later[found], mean, open_for, synthetic=True)
+    return _output(later[is_missing], mean, open_for, synthetic=True)
 
 
 def _output(

@@ -39,8 +39,8 @@ def records(events: int, seed: int) -> pd.DataFrame:
             _kind(WORK, at, _works(loads, random), heard, plugs),
         ]
     )
-    found = both.sort_values(["timestamp", "plug", "property"], ignore_index=True).head(events)
-    return found.assign(id=found.index)[[column.split()[0] for column in COLUMNS.split(", ")]]
+    both = both.sort_values(["timestamp", "plug", "property"], ignore_index=True).head(events)
+    return both.assign(id=both.index)[[column.split()[0] for column in COLUMNS.split(", ")]]
 
 
 def _plugs() -> pd.DataFrame:
@@ -84,8 +84,8 @@ def _stretches(
     return begun > ended
 
 
-def _kind(kind: int, at: Any, values: Any, there: Any, plugs: pd.DataFrame) -> pd.DataFrame:
-    minute, plug = np.nonzero(there)
+def _kind(kind: int, at: Any, values: Any, is_present: Any, plugs: pd.DataFrame) -> pd.DataFrame:
+    minute, plug = np.nonzero(is_present)
     return pd.DataFrame(
         {
             "timestamp": at[minute, plug],

@@ -69,15 +69,15 @@ def prediction(
     windows = params.get("windows", (60, 300, 900, 3600, 7200))
     every, day = int(params.get("every", 30)), int(params.get("day", 86400))
     houses: dict[int, _House] = defaultdict(lambda: _House(windows, day, params.get("days", 7)))
-    found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    outputs: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for epoch, readings in _loads(rows, params).items():
         for at, plug, load in sorted(readings):
             house = houses[plug[0]]
             if at // every > house.gate:
                 house.gate = at // every
-                found[epoch] += house.predictions(plug[0], house.gate * every)
+                outputs[epoch] += house.predictions(plug[0], house.gate * every)
             house.read(at, plug, load)
-    return _frames(found, PREDICTION, last_epoch)
+    return _frames(outputs, PREDICTION, last_epoch)
 
 
 def outlier(
@@ -93,23 +93,23 @@ def outlier(
         ],
         columns=["epoch", "step", "plug", "load"],
     )
-    found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    outputs: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for window in params.get("windows", (3600, 86400)):
         said: dict[int, float] = {}
         for epoch, step, shares in _closings(readings, window // every):
             ratios = {house: sum(above) / len(above) for house, above in shares.items()}
-            found[epoch] += [
+            outputs[epoch] += [
                 ((step + 1) * every, window, house, sum(above), len(above), ratios[house])
                 for house, above in shares.items()
                 if ratios[house] != said.get(house)
             ]
             said = ratios
-    return _frames(found, OUTLIER, last_epoch)
+    return _frames(outputs, OUTLIER, last_epoch)
 
 
 def _completed(rows: pd.DataFrame, period: int) -> dict[int, list[tuple[Any, ...]]]:
     meters: dict[Plug, _Meter] = defaultdict(_Meter)
-    found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    outputs: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     readings = rows.assign(is_load=rows["property"] == LOAD).sort_values(
         ["epoch", "timestamp", "is_load", "id", "value"]
     )
@@ -121,10 +121,10 @@ def _completed(rows: pd.DataFrame, period: int) -> dict[int, list[tuple[Any, ...
             continue
         if is_load:
             meter.begun = thousandths * period, period
-            found[epoch].append((at, *plug, thousandths / 1000, period, False))
+            outputs[epoch].append((at, *plug, thousandths / 1000, period, False))
         elif gap := meter.moved(at, thousandths):
-            found[epoch].append((at, *plug, gap[0] / 1000, gap[1], True))
-    return found
+            outputs[epoch].append((at, *plug, gap[0] / 1000, gap[1], True))
+    return outputs
 
 
 @dataclass
@@ -199,10 +199,10 @@ class _House:
         back = [target - day * (self._day // window) for day in range(1, self._days + 1)]
         averages = [self._average(window, plug, number) for number in back]
         past = [average for average in averages if average is not None]
-        known = [] if not past else [median(past)]
+        used = [] if not past else [median(past)]
         if (now := self._average(window, plug, target - 2)) is not None:
-            known.append(now)
-        return floor(sum(known) / len(known) + 0.5) if known else None
+            used.append(now)
+        return floor(sum(used) / len(used) + 0.5) if used else None
 
     def _average(self, window: int, plug: Plug, number: int) -> int | None:
         if (window, plug, number) not in self._sums:
@@ -229,15 +229,17 @@ def _closings(
 
 def _loads(rows: pd.DataFrame, params: Mapping[str, Any]) -> Loads:
     """The readings that a query takes: as they came, or completed."""
-    found: Loads = defaultdict(list)
+    loads_by_epoch: Loads = defaultdict(list)
     if params.get("complete", True):
         for epoch, readings in _completed(rows, int(params.get("period", 1))).items():
-            found[epoch] = [(one[0], one[1:4], round(one[4] * 1000)) for one in readings]
-        return found
+            loads_by_epoch[epoch] = [
+                (reading[0], reading[1:4], round(reading[4] * 1000)) for reading in readings
+            ]
+        return loads_by_epoch
     loads = rows.loc[rows["property"] == LOAD, ["epoch", "timestamp", "value", *PLUG]]
     for epoch, at, value, *ids in loads.sort_values("epoch").itertuples(index=False):
-        found[epoch].append((at, (ids[0], ids[1], ids[2]), round(value * 1000)))
-    return found
+        loads_by_epoch[epoch].append((at, (ids[0], ids[1], ids[2]), round(value * 1000)))
+    return loads_by_epoch
 
 
 def _divided(total: int, by: int) -> int:
@@ -245,9 +247,9 @@ def _divided(total: int, by: int) -> int:
 
 
 def _frames(
-    found: Mapping[int, list[tuple[Any, ...]]], types: Mapping[str, str], last_epoch: int
+    outputs: Mapping[int, list[tuple[Any, ...]]], types: Mapping[str, str], last_epoch: int
 ) -> dict[int, pd.DataFrame]:
     return {
-        epoch: pd.DataFrame(found.get(epoch, []), columns=list(types)).astype(types)
+        epoch: pd.DataFrame(outputs.get(epoch, []), columns=list(types)).astype(types)
         for epoch in range(last_epoch + 1)
     }

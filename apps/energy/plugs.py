@@ -22,4 +22,4 @@ def extract_house(plugs: Any) -> Any:
 def unpack_plugs(plugs: Any) -> dict[str, Any]:
     """The three columns that name a plug."""
     ids = (extract_house(plugs), plugs // IDS % IDS, plugs % IDS)
-    return {column: one.astype(np.int32) for column, one in zip(PLUG, ids, strict=True)}
+    return {column: values.astype(np.int32) for column, values in zip(PLUG, ids, strict=True)}

@@ -12,7 +12,7 @@ from holdfast.apps.energy.vocabulary import LOAD, PLUG
 def select_loads(df: DataFrame, params: Mapping[str, Any]) -> DataFrame:
     """`timestamp`, plug and `load` of each reading; with `complete`, of synthetic ones, too."""
     if params.get("complete", True):
-        found = completion.build(df, params)
+        loads = completion.build(df, params)
     else:
-        found = df.where(sf.col("property") == LOAD).withColumnRenamed("value", "load")
-    return found.select("timestamp", *PLUG, "load")
+        loads = df.where(sf.col("property") == LOAD).withColumnRenamed("value", "load")
+    return loads.select("timestamp", *PLUG, "load")

@@ -35,9 +35,9 @@ class Slices:
 def medians_doubled(values: Any) -> Any:
     """Twice the median of what is known in each row, or `UNKNOWN`."""
     ordered = np.sort(values, axis=1)  # what is unknown comes first
-    known, rows = (ordered != UNKNOWN).sum(axis=1), np.arange(len(ordered))
-    lower, upper = ordered[rows, -(known // 2 + 1)], ordered[rows, -((known + 1) // 2)]
-    return np.where(known > 0, lower + upper, UNKNOWN)
+    count, rows = (ordered != UNKNOWN).sum(axis=1), np.arange(len(ordered))
+    lower, upper = ordered[rows, -(count // 2 + 1)], ordered[rows, -((count + 1) // 2)]
+    return np.where(count > 0, lower + upper, UNKNOWN)
 
 
 def mean(total: Any, count: Any) -> Any:

@@ -54,9 +54,9 @@ class SlidingWindow:
             self._usual = usual
         for plug in self._touched:
             self._compare(plug, usual)
-        found = {house: self._shares[house] for house in self._news}
+        shares = {house: self._shares[house] for house in self._news}
         self._touched, self._news = set(), set()
-        return found
+        return shares
 
     def _update_medians(self) -> None:
         for plug in self._touched:

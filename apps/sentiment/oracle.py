@@ -25,17 +25,17 @@ def windowed(
     window = _microseconds(params.get("window", "10 seconds"))
     slide = _microseconds(params.get("slide", "2 seconds"))
     delay = _microseconds(params.get("delay", "5 seconds"))
-    seen = _matching(rows, {word.lower() for word in params.get("keywords", KEYWORDS)})
-    watermarks = _watermarks(seen, delay, last_epoch)
+    matching = _matching(rows, {word.lower() for word in params.get("keywords", KEYWORDS)})
+    watermarks = _watermarks(matching, delay, last_epoch)
 
-    each = _in_windows(seen, window, slide)
+    each = _in_windows(matching, window, slide)
     each["closing"] = np.searchsorted(watermarks, each["start"] + window)
     in_time = each[each["epoch"] <= each["closing"]]
-    found = in_time.groupby(["closing", "start", "keyword"], as_index=False).sum()
-    found["window_start"] = _instants(found["start"])
-    found["window_end"] = _instants(found["start"] + window)
+    totals = in_time.groupby(["closing", "start", "keyword"], as_index=False).sum()
+    totals["window_start"] = _instants(totals["start"])
+    totals["window_end"] = _instants(totals["start"] + window)
     return {
-        epoch: found.loc[found["closing"] == epoch, COLUMNS].reset_index(drop=True)
+        epoch: totals.loc[totals["closing"] == epoch, COLUMNS].reset_index(drop=True)
         for epoch in range(last_epoch + 1)
     }
 
@@ -48,14 +48,14 @@ def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
 def _matching(rows: pd.DataFrame, keywords: Set[str]) -> pd.DataFrame:
     """A row for each keyword in a tweet, with the weights of the tweet's words together."""
     at = pd.to_datetime(rows["created_at"], utc=True).astype("datetime64[us, UTC]").astype("int64")
-    found = [
+    matches = [
         (at, epoch, keyword, sum(WEIGHTS.get(word, 0) for word in words))
         for at, epoch, text in zip(at, rows["epoch"], rows["text"], strict=True)
         for words in [re.findall(r"\w+", text.lower())]
         for keyword in keywords
         if keyword in words
     ]
-    each = pd.DataFrame(found, columns=["at", "epoch", "keyword", "score"])
+    each = pd.DataFrame(matches, columns=["at", "epoch", "keyword", "score"])
     return each.assign(
         tweets=1,
         positive=(each["score"] > 0).astype("int64"),
@@ -63,9 +63,9 @@ def _matching(rows: pd.DataFrame, keywords: Set[str]) -> pd.DataFrame:
     )
 
 
-def _watermarks(seen: pd.DataFrame, delay: int, last_epoch: int) -> Sequence[int]:
+def _watermarks(matching: pd.DataFrame, delay: int, last_epoch: int) -> Sequence[int]:
     """The watermark applied in each epoch."""
-    newest = seen.groupby("epoch")["at"].max()
+    newest = matching.groupby("epoch")["at"].max()
     applied = [0]
     for epoch in range(last_epoch):
         reached = newest.get(epoch, 0) // 1000 * 1000 - delay
@@ -73,11 +73,11 @@ def _watermarks(seen: pd.DataFrame, delay: int, last_epoch: int) -> Sequence[int
     return applied
 
 
-def _in_windows(seen: pd.DataFrame, window: int, slide: int) -> pd.DataFrame:
+def _in_windows(matching: pd.DataFrame, window: int, slide: int) -> pd.DataFrame:
     """Each row once for each window that it is in; windows start at whole slides."""
-    latest = seen["at"] // slide * slide
+    latest = matching["at"] // slide * slide
     starts = [latest - back * slide for back in range(-(-window // slide))]
-    each = pd.concat([seen.assign(start=start) for start in starts], ignore_index=True)
+    each = pd.concat([matching.assign(start=start) for start in starts], ignore_index=True)
     return each[each["at"] < each["start"] + window]
 
 

@@ -82,18 +82,18 @@ class _Agreement:
     def _requests(self, rows: pd.DataFrame, kept: pd.DataFrame | None) -> pd.DataFrame:
         """When each request first came to each stage, its newest event, and whether it was reported."""
         numbered = range(len(self.stages))
-        seen = rows[["service", "request_id"]].assign(
+        events = rows[["service", "request_id"]].assign(
             **{_at(n): rows["event_time"].where(rows["stage"] == self.stages[n]) for n in numbered},
             newest=rows["event_time"],
             reported=False,
         )
-        known = seen if kept is None else pd.concat([kept, self._in_time(seen, kept)])
+        requests = events if kept is None else pd.concat([kept, self._in_time(events, kept)])
         how = {**{_at(n): "min" for n in numbered}, "newest": "max", "reported": "max"}
-        return known.groupby(["service", "request_id"], as_index=False, sort=False).agg(how)
+        return requests.groupby(["service", "request_id"], as_index=False, sort=False).agg(how)
 
-    def _in_time(self, seen: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
-        now = seen["service"].map(kept.groupby("service")["newest"].max())
-        return seen[~(seen["newest"] < now - self.lateness)]
+    def _in_time(self, events: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
+        now = events["service"].map(kept.groupby("service")["newest"].max())
+        return events[~(events["newest"] < now - self.lateness)]
 
     def _verdicts(self, requests: pd.DataFrame, now: "pd.Series[pd.Timestamp]") -> NDArray[np.str_]:
         times = [requests[_at(n)] for n in range(len(self.stages))]

@@ -38,8 +38,8 @@ def conformance(
         clock = _clock(of_service, last_epoch)
         before = np.concatenate([[-np.inf], clock])[of_service["epoch"].to_numpy()]
         counting = of_service[of_service["at"] >= before - lateness]
-        for request, seen in _by_request(counting):
-            if verdict := _verdict(seen, clock - lateness, stages, params):
+        for request, of_request in _by_request(counting):
+            if verdict := _verdict(of_request, clock - lateness, stages, params):
                 epoch, *what = verdict
                 reported.append((epoch, service, request, *what))
     return _by_epoch(reported, last_epoch)
@@ -57,26 +57,31 @@ def _clock(events: pd.DataFrame, last_epoch: int) -> Any:
 
 def _by_request(events: pd.DataFrame) -> Any:
     ordered = events.sort_values(["request_id", "epoch"])[["request_id", "epoch", "stage", "at"]]
-    for request, seen in groupby(ordered.itertuples(index=False), key=lambda event: event[0]):
-        yield request, [tuple(event[1:]) for event in seen]
+    for request, of_request in groupby(ordered.itertuples(index=False), key=lambda event: event[0]):
+        yield request, [tuple(event[1:]) for event in of_request]
 
 
 def _verdict(
-    seen: Sequence[tuple[int, str, int]], now: Any, stages: Sequence[str], params: Mapping[str, Any]
+    events: Sequence[tuple[int, str, int]],
+    now: Any,
+    stages: Sequence[str],
+    params: Mapping[str, Any],
 ) -> tuple[int, str, float, float | None] | None:
     """In which epoch it is reported, what, when it was started and ended; `None` if it is still open."""
     within, give_up = (
         _microseconds(params.get(name, otherwise))
         for name, otherwise in (("within", "5 seconds"), ("give_up", "20 seconds"))
     )
-    epochs = sorted({epoch for epoch, _, _ in seen})
+    epochs = sorted({epoch for epoch, _, _ in events})
     for epoch, following in pairwise([*epochs, len(now)]):
         times = [
-            min((at for come, name, at in seen if come <= epoch and name == stage), default=nan)
+            min((at for come, name, at in events if come <= epoch and name == stage), default=nan)
             for stage in stages
         ]
         took = times[-1] - times[0]
-        if took <= give_up and all(one <= other for one, other in pairwise(times)):
+        if took <= give_up and all(
+            time <= following_time for time, following_time in pairwise(times)
+        ):
             return epoch, CONFORMING if took <= within else LATE, times[0], times[-1]
         for later in range(epoch, following):
             if now[later] > times[0] + give_up:

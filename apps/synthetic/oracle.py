@@ -26,7 +26,7 @@ def load(
     )
     at = pd.to_datetime(rows["event_time"], utc=True).astype("datetime64[us, UTC]").astype("int64")
     end = at // window * window + window
-    known = pd.DataFrame(
+    events = pd.DataFrame(
         {
             "epoch": rows["epoch"],
             "window_start": _instants(end - window),
@@ -36,7 +36,7 @@ def load(
             "closing": np.searchsorted(_watermarks(at, rows["epoch"], delay, last_epoch), end),
         }
     )
-    counted = known[(known["epoch"] <= known["closing"]) & (known["closing"] <= last_epoch)]
+    counted = events[(events["epoch"] <= events["closing"]) & (events["closing"] <= last_epoch)]
     return _totals(counted, params.get("payload_bytes", 256), last_epoch)
 
 
@@ -51,8 +51,8 @@ def entries(rows: pd.DataFrame, params: Mapping[str, Any]) -> NDArray[np.int64]:
         return offsets % keys
     edges = np.arange(1, keys + 2, dtype=float)
     weights = np.log(edges) if skew == 1 else (edges ** (1 - skew) - 1) / (1 - skew)
-    found: NDArray[np.int64] = np.searchsorted(weights / weights[-1], rows["value"], side="right")
-    return found - 1
+    entry: NDArray[np.int64] = np.searchsorted(weights / weights[-1], rows["value"], side="right")
+    return entry - 1
 
 
 def checksum(number: int, rounds: int) -> int:

@@ -1,4 +1,4 @@
-"""What passengers have paid lately, by area."""
+"""What passengers have paid recently, by area."""
 
 from bisect import bisect_left, insort
 from collections import defaultdict

@@ -32,10 +32,10 @@ def locate_cells(
 
 def name_cells(numbers: IntArray, side: int) -> npt.NDArray[np.object_]:
     """Cells as the challenge writes them, `east.south` from 1.1; nothing for `OUTSIDE`."""
-    known, places = np.unique(numbers, return_inverse=True)
+    cells, places = np.unique(numbers, return_inverse=True)
     written = [
         None if number == OUTSIDE else f"{number // side + 1}.{number % side + 1}"
-        for number in known.tolist()
+        for number in cells.tolist()
     ]
     return np.array(written, dtype=object)[places.reshape(numbers.shape)]
 

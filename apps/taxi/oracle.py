@@ -33,13 +33,13 @@ TAXI = -1  # in place of cents, where a taxi comes or goes and not a fare
 
 def accepted(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Records that are complete, with places on earth, times in order and amounts to be believed."""
-    found = rows[NEEDED].notna().all(axis=1) & (rows[BEGUN] <= rows[ENDED])
+    is_complete = rows[NEEDED].notna().all(axis=1) & (rows[BEGUN] <= rows[ENDED])
     for longitude, latitude in (PICKUP, DROPOFF):
-        found &= rows[longitude].between(-180, 180) & rows[latitude].between(-90, 90)
-        found &= (rows[longitude] != 0) | (rows[latitude] != 0)
+        is_complete &= rows[longitude].between(-180, 180) & rows[latitude].between(-90, 90)
+        is_complete &= (rows[longitude] != 0) | (rows[latitude] != 0)
     for amount in ("fare_amount", "tip_amount"):
-        found &= rows[amount].between(0, 10_000)
-    return found
+        is_complete &= rows[amount].between(0, 10_000)
+    return is_complete
 
 
 def frequent_routes(
@@ -133,7 +133,7 @@ def _standing(trips: pd.DataFrame, window: int) -> pd.DataFrame:
 def _paid(trips: pd.DataFrame, window: int, ends: list[str]) -> pd.DataFrame:
     """From which trip to which a fare counts for an area."""
     cents = (100 * trips["fare_amount"]).round() + (100 * trips["tip_amount"]).round()
-    found = pd.DataFrame(
+    fares = pd.DataFrame(
         {
             "at": trips.index,
             "until": _first_too_old(trips, window),
@@ -141,7 +141,7 @@ def _paid(trips: pd.DataFrame, window: int, ends: list[str]) -> pd.DataFrame:
             "ended": trips["ended"],
         }
     )
-    by_end = [found.assign(key=trips[end]) for end in ends]
+    by_end = [fares.assign(key=trips[end]) for end in ends]
     return pd.concat(by_end).drop_duplicates(["key", "at"])
 
 
@@ -171,15 +171,15 @@ def _worth(stretches: pd.DataFrame) -> pd.DataFrame:
     came = stretches[stretches["at"] < stretches["until"]].assign(by=1)
     moves = pd.concat([came, came.assign(at=came["until"], by=-1)])
     moves = moves.sort_values(["key", "at"])[["key", "at", "by", "cents", "ended"]]
-    found = []
+    worths = []
     for key, of_area in groupby(moves.itertuples(index=False, name=None), key=itemgetter(0)):
         area = _Area()
         for at, together in groupby(of_area, key=itemgetter(1)):
             for move in together:
                 area.move(*move[2:])
-            found.append((key, at, *area.worth()))
+            worths.append((key, at, *area.worth()))
     columns = ["key", "at", "score", "newest", "empty", "twice_median"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(worths, columns=columns)
 
 
 def _report_changes(trips: pd.DataFrame, changes: pd.DataFrame, shown: list[str]) -> pd.DataFrame:

@@ -37,18 +37,18 @@ def build_fold(params: Mapping[str, Any]) -> Fold:
 
     def fold(rows: pd.DataFrame, kept: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
         ordered = order_records(rows, kept, ORDER[1:])
-        found = _add_speed(pair_records(ordered))
-        near = found["second_time"] - found["first_time"] <= timeout
+        pairs = _add_speed(pair_records(ordered))
+        near = pairs["second_time"] - pairs["first_time"] <= timeout
         last = select_last_records(ordered)
         recent = last["time"] >= last["time"].max() - timeout - delay
-        return found[near & (found["speed"] >= threshold)], last[recent]
+        return pairs[near & (pairs["speed"] >= threshold)], last[recent]
 
     return fold
 
 
-def _add_speed(found: pd.DataFrame) -> pd.DataFrame:
+def _add_speed(pairs: pd.DataFrame) -> pd.DataFrame:
     """Metres a second; records in the same second count as one second apart."""
-    x, y = found["second_x"] - found["first_x"], found["second_y"] - found["first_y"]
-    elapsed = np.maximum(found["second_time"] - found["first_time"], 1)
+    x, y = pairs["second_x"] - pairs["first_x"], pairs["second_y"] - pairs["first_y"]
+    elapsed = np.maximum(pairs["second_time"] - pairs["first_time"], 1)
     speed = np.sqrt(x * x + y * y) / elapsed
-    return found.assign(speed=speed)
+    return pairs.assign(speed=speed)

@@ -71,25 +71,25 @@ def high_mobility(rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: 
     """Consecutive records of a phone between which it covered more than it can have."""
     threshold = params.get("threshold", 110)
     timeout = _seconds(params.get("timeout", "1 hour"))
-    found = []
+    outputs = []
     for epoch, phone, first, second in _pairs(_sides(rows), ["time", "x", "y"]):
         (t1, x1, y1), (t2, x2, y2) = first, second
         way = math.sqrt((x2 - x1) * (x2 - x1) + (y2 - y1) * (y2 - y1))
         speed = way / (t2 - t1 if t2 > t1 else 1)
         if speed >= threshold and t2 - t1 <= timeout:
-            found.append((epoch, phone, *first, *second, speed))
-    return _by_epoch(pd.DataFrame(found, columns=["epoch", *MOBILITY]), MOBILITY, last_epoch)
+            outputs.append((epoch, phone, *first, *second, speed))
+    return _by_epoch(pd.DataFrame(outputs, columns=["epoch", *MOBILITY]), MOBILITY, last_epoch)
 
 
 def overlapping_calls(rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int) -> Outputs:
     """Consecutive calls of a phone of which the first has not ended when the second begins."""
     sides = _sides(rows).assign(end=lambda side: side["time"] + side["duration"])
-    found = [
+    outputs = [
         (epoch, phone, *first, *second)
         for epoch, phone, first, second in _pairs(sides, ["time", "end", "other"])
         if first[1] >= second[0]
     ]
-    return _by_epoch(pd.DataFrame(found, columns=["epoch", *OVERLAP]), OVERLAP, last_epoch)
+    return _by_epoch(pd.DataFrame(outputs, columns=["epoch", *OVERLAP]), OVERLAP, last_epoch)
 
 
 def blacklist(rows: pd.DataFrame, params: Mapping[str, Any], *, last_epoch: int) -> Outputs:
@@ -168,8 +168,8 @@ def _watermarks(rows: pd.DataFrame, delay: int, last_epoch: int) -> "pd.Series[A
     return (newest.cummax().ffill() - delay).shift().fillna(0).clip(lower=0)
 
 
-def _by_epoch(found: pd.DataFrame, types: Mapping[str, str], last_epoch: int) -> Outputs:
-    ordered = found.astype(dict(types)).sort_values(list(types))
+def _by_epoch(output: pd.DataFrame, types: Mapping[str, str], last_epoch: int) -> Outputs:
+    ordered = output.astype(dict(types)).sort_values(list(types))
     return {
         epoch: ordered.loc[ordered["epoch"] == epoch, list(types)].reset_index(drop=True)
         for epoch in range(last_epoch + 1)

@@ -39,9 +39,9 @@ def build_fold(params: Mapping[str, Any]) -> Fold:
 
     def fold(rows: pd.DataFrame, kept: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
         ordered = order_records(rows, kept, ORDER[1:])
-        found = pair_records(ordered)
+        pairs = pair_records(ordered)
         last = select_last_records(ordered)
         recent = last["end"] >= last["start"].max() - delay
-        return found[found["second_start"] <= found["first_end"]], last[recent]
+        return pairs[pairs["second_start"] <= pairs["first_end"]], last[recent]
 
     return fold

@@ -50,11 +50,11 @@ def lines(
     """The same of text lines: `at` and `line` as the stream saw them, and `epoch`."""
     window = _microseconds(params.get("window", "10 seconds"))
     delay = _microseconds(params.get("delay", "5 seconds"))
-    seen = _words(rows)
-    watermarks = _watermarks(seen["at"].to_numpy(), seen["epoch"].to_numpy(), delay, last_epoch)
-    seen["end"] = seen["at"] - seen["at"] % window + window
-    seen["closing"] = np.searchsorted(watermarks, seen["end"], side="left")
-    counted = seen[seen["epoch"] <= seen["closing"]].groupby(["closing", "end", "word"])
+    words = _words(rows)
+    watermarks = _watermarks(words["at"].to_numpy(), words["epoch"].to_numpy(), delay, last_epoch)
+    words["end"] = words["at"] - words["at"] % window + window
+    words["closing"] = np.searchsorted(watermarks, words["end"], side="left")
+    counted = words[words["epoch"] <= words["closing"]].groupby(["closing", "end", "word"])
     totals = counted.size().rename("count").reset_index()
     totals["window_end"] = _instants(totals["end"])
     totals["window_start"] = _instants(totals["end"] - window)

@@ -14,7 +14,7 @@ from holdfast.observation.reports.costs import (
     REPORT,
     count_costs,
     day_bounds,
-    measured_since,
+    find_retention_start,
     read_reported_costs,
     streams_measured_between,
 )
@@ -55,7 +55,11 @@ def report_day(project: Project, streams: Sequence[str], day: date) -> Materiali
     The costs of today change until midnight: they are stored under another name, which no other report reads.
     """
     since, until = day_bounds(day)
-    kept = read_reported_costs(project, day, streams) if since < measured_since(project) else None
+    kept = (
+        read_reported_costs(project, day, streams)
+        if since < find_retention_start(project)
+        else None
+    )
     rows = count_costs(project, streams, since, until) if kept is None else kept
     title = f"Fault tolerance on {day} (UTC)"
     png = draw_costs(rows, title)

@@ -13,7 +13,7 @@ from holdfast.ft_policies.costs.report import Cell
 from holdfast.ft_policies.prediction.past import PastPrediction
 from holdfast.observation.measurements import measure
 from holdfast.observation.reports.files import write_report
-from holdfast.observation.reports.recoveries import compared_cells, predict_recoveries
+from holdfast.observation.reports.recoveries import build_comparison, predict_recoveries
 
 REPORT = "recovery_model"
 TITLE = "Recoveries: predicted against observed"
@@ -40,7 +40,7 @@ def definition(streams: Sequence[str]) -> dg.AssetsDefinition:
                     project.store, project.config.stream(name), measured[name]
                 )
             ]
-            rows = [row for recovery in recoveries for row in compared_cells(recovery)]
+            rows = [row for recovery in recoveries for row in build_comparison(recovery)]
             png = draw_recoveries(recoveries, TITLE)
             file = write_report(project.config.home, REPORT, rows, png)
         return dg.MaterializeResult(

@@ -8,7 +8,6 @@ from holdfast.assets.reports.plots import draw_what_if
 from holdfast.assets.reports.table_report import Materialized, picture, table
 from holdfast.observation.reports.files import write_report
 from holdfast.observation.reports.what_if import OBJECTIVES, AskWhatIf, currency_of, what_if_rows
-from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.project import Project
 
 REPORT = "what_if"
@@ -46,7 +45,5 @@ def definition(streams: list[str], ask: AskWhatIf) -> dg.AssetsDefinition:
 
 
 def _running(project: Project, streams: list[str]) -> list[str]:
-    wanted = {
-        row.name for row in project.store.streams.all() if row.desired is DesiredState.RUNNING
-    }
+    wanted = {row.name for row in project.store.streams.all() if row.is_desired}
     return [name for name in streams if name in wanted]

@@ -58,7 +58,7 @@ def keep_paid(
     return np.where(keep, usable.argmax(axis=-1), wanted)
 
 
-def billed_instance_hours(
+def count_instance_hours(
     spans: Sequence[Span],
     *,
     started_hours: bool,

@@ -56,7 +56,7 @@ EC2 = Weights(cpu=0.0, memory=0.0, network=0.0, instances=1.0)
 WEIGHTS: Mapping[str, Weights] = {"all_costs": ALL_COSTS, "ec2": EC2}
 
 
-def weighted(overhead: Usage, primary: Usage, weights: Weights) -> FloatArray:
+def weigh_cost(overhead: Usage, primary: Usage, weights: Weights) -> FloatArray:
     """The cost of each tier in units of the primary (F48): sum of weight * overhead / use.
 
     What the primary does not use at all offers no unit to count in, and does not count.
@@ -173,7 +173,7 @@ ASSUMED_SHARES = TierShares(
 )
 
 
-def measured_overhead(
+def compute_overhead(
     primary: Usage,
     shares: TierShares,
     *,

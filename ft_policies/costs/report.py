@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from holdfast.ft_policies.costs.billing import Span, billed_instance_hours
+from holdfast.ft_policies.costs.billing import Span, count_instance_hours
 from holdfast.ft_policies.costs.prices import GB, SECONDS_OF_AN_HOUR, Prices, Usage
 from holdfast.ft_policies.costs.tier_spans import TierSpan, merge_periods
 from holdfast.ft_policies.prediction.steps import TIERS, FloatArray, FloatLike
@@ -165,7 +165,7 @@ def _clip(span: TierSpan, day: StreamDay) -> TierSpan:
 def _billed_hours(day: StreamDay, spans: Sequence[TierSpan]) -> float:
     """The hours that fall due that day for a secondary that runs in these spans."""
     periods = merge_periods((span.from_at, span.to_at) for span in spans)
-    hours = billed_instance_hours(
+    hours = count_instance_hours(
         [Span(start, end) for start, end in periods],
         started_hours=day.costs.prices.started_hours,
         since=day.since,

@@ -84,8 +84,8 @@ class Calibration:
         """What the prediction of a tier of one stream is worth, in words."""
         own, others = int(self.own[tier]), int(self.others[tier])
         if own + others < FEWEST_RECOVERIES:
-            known = f"{own + others} of the {FEWEST_RECOVERIES} recoveries that it takes"
-            return f"uncalibrated ({known}), so a margin was added"
+            count = f"{own + others} of the {FEWEST_RECOVERIES} recoveries that it takes"
+            return f"uncalibrated ({count}), so a margin was added"
         if not others:
             return f"calibrated by {own} recoveries"
         return f"calibrated by {own + others} recoveries, {others} of them of other streams"

@@ -77,16 +77,16 @@ def predict_past(
     *,
     capacity: float,
     next_commit_seconds: float,
-    known: Sequence[PastPrediction] = (),
+    known_predictions: Sequence[PastPrediction] = (),
 ) -> list[PastPrediction]:
     """Predict each recovery, oldest first, for the bytes and rows that there were to read and to replay.
 
     The replay of one without a first commit has committed an epoch that was decided before the failure.
     Those that could not be predicted yet, or whose sizes are unknown, are left out. Of a recovery that is among the
-    `known` predictions with the same steps, the prediction is kept: it follows from what was measured before.
+    `known_predictions` with the same steps, the prediction is kept: it follows from what was measured before.
     """
     predictions: list[PastPrediction] = []
-    known_by_end = {past.recovered.at: past for past in known}
+    known_by_end = {past.recovered.at: past for past in known_predictions}
     for recovery in sorted(recovered, key=lambda recovery: recovery.at):
         if not _is_sized(recovery):
             continue
@@ -94,7 +94,7 @@ def predict_past(
         if kept is not None and kept.recovered == recovery:
             predictions.append(kept)
             continue
-        bounds = model.fit(measured_before(recovery.lost_at, timings, promised)).bounds
+        bounds = model.fit(select_timings_before(recovery.lost_at, timings, promised)).bounds
         earlier = [past.score for past in predictions if past.recovered.at < recovery.lost_at]
         tier, counts = TIERS.index(recovery.tier), model.count_detection
         read = _size(recovery, RecoveryStep.READ_SNAPSHOT)
@@ -134,7 +134,7 @@ def predict_past(
     return predictions
 
 
-def measured_before(at: float, timings: StepTimings, promised: Promised) -> StepTimings:
+def select_timings_before(at: float, timings: StepTimings, promised: Promised) -> StepTimings:
     """The timings that had been measured before a time."""
 
     def earlier(history: Sequence[Observation]) -> list[Observation]:

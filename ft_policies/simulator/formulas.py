@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from holdfast.ft_policies.costs.prices import Prices, Usage, Weights, weighted
+from holdfast.ft_policies.costs.prices import Prices, Usage, Weights, weigh_cost
 from holdfast.ft_policies.prediction.steps import TIERS, FloatArray
 from holdfast.ft_policies.simulator.system import RESOURCES, System
 
@@ -60,12 +60,12 @@ def predictions(system: System, *, precise: bool) -> Formula:
     """Seconds of a recovery on the oldest state that a failure can find."""
     ages = system.ages(np.arange(len(system.snapshot_every)))
 
-    def predicted(rates: FloatArray, states: FloatArray) -> FloatArray:
+    def predict(rates: FloatArray, states: FloatArray) -> FloatArray:
         load = system.load(rates[:, np.newaxis], states[:, np.newaxis])
         seconds = system.recoveries.seconds(load, ages, precise=precise)
         return _whole(system, rates, seconds)
 
-    return _simplify(system, predicted)
+    return _simplify(system, predict)
 
 
 def costs(system: System, rank_by: Ranking) -> Formula:
@@ -84,7 +84,7 @@ def costs(system: System, rank_by: Ranking) -> Formula:
     def cost(rates: FloatArray, states: FloatArray) -> FloatArray:
         added = Usage(**{use: part(rates, states) for use, part in parts.items()})
         primary = system.work.usage(rates[:, np.newaxis], states[:, np.newaxis])
-        return _whole(system, rates, weighted(added, primary, rank_by))
+        return _whole(system, rates, weigh_cost(added, primary, rank_by))
 
     return cost
 

@@ -129,7 +129,7 @@ MEASURED = System(
 fallback for what was never measured in a project."""
 
 
-def measured_system(inputs: StreamInputs, model: RecoveryModel) -> System:
+def build_measured_system(inputs: StreamInputs, model: RecoveryModel) -> System:
     """Holdfast as measured on one stream; values of 0 (not measured) are taken from `MEASURED`."""
     rows = float(inputs.load.rows_per_second) or MEASURED.usual_rows_per_second
     window = MEASURED.state.window_seconds

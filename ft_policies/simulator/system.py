@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.ft_policies.costs.prices import TierShares, Usage, measured_overhead, thesis_overhead
+from holdfast.ft_policies.costs.prices import TierShares, Usage, compute_overhead, thesis_overhead
 from holdfast.ft_policies.prediction.calibration import Calibration
 from holdfast.ft_policies.prediction.model import Bounds, RecoveryModel, StateAges, StepTimings
 from holdfast.ft_policies.prediction.steps import FloatArray, FloatLike, Load
@@ -237,7 +237,7 @@ class MeasuredOverheads:
         sync_every: FloatArray,
     ) -> Usage:
         """What each tier adds, (..., tiers)."""
-        return measured_overhead(
+        return compute_overhead(
             primary,
             self.shares,
             new_state_bytes_per_second=state_bytes * self.new_share_per_second,

@@ -15,8 +15,8 @@ from holdfast.ft_policies.costs.prices import (
     TierShares,
     Usage,
     Weights,
-    measured_overhead,
-    weighted,
+    compute_overhead,
+    weigh_cost,
 )
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.prediction.calibration import Calibration
@@ -146,7 +146,7 @@ def evaluate(
     primary = _primary(streams)
     overhead = _overhead(streams, primary, snapshot, sync)
     money = np.broadcast_to(prices.per_hour(overhead), shape)
-    cost = money if weights is None else weighted(overhead, primary, weights)
+    cost = money if weights is None else weigh_cost(overhead, primary, weights)
     counts = _column(streams, lambda stream: len(stream.snapshot_every))
     exists = (np.arange(snapshot.shape[1]) < counts)[..., np.newaxis]
     return Candidates(
@@ -234,7 +234,7 @@ def _overhead(
         memory=np.stack([stream.shares.memory for stream in streams])[:, np.newaxis],
         network=np.stack([stream.shares.network for stream in streams])[:, np.newaxis],
     )
-    return measured_overhead(
+    return compute_overhead(
         primary,
         shares,
         new_state_bytes_per_second=_column(

@@ -233,8 +233,8 @@ def _fastest(candidates: Candidates, some: IntArray) -> IntArray:
     tier = candidates.allowed[some].argmax(axis=1)
     at = (some, slice(None), tier)
     seconds = np.maximum(candidates.predicted[at], candidates.predicted_ahead[at])
-    known = (candidates.cost[at] < np.inf) & (seconds < np.inf)
+    is_finite = (candidates.cost[at] < np.inf) & (seconds < np.inf)
     k = seconds.shape[1]
-    quickest = k - 1 - np.where(known, seconds, np.inf)[:, ::-1].argmin(axis=1)
+    quickest = k - 1 - np.where(is_finite, seconds, np.inf)[:, ::-1].argmin(axis=1)
     interval = np.where(candidates.enough[some], quickest, candidates.current_interval[some])
     return _rank(tier, interval, k)

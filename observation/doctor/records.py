@@ -117,7 +117,7 @@ def examine_records(project: Project, declared: StreamDeclaration) -> RecordFact
     undecided, unknown = store.auditing.undecided(stream), store.auditing.unknown(stream)
     commits = {} if written is None else written.commits
     without_entry = {*audit.holes, *audit.uncommitted}
-    found = {epoch for epoch in without_entry if written and written.has_own(epoch)}
+    written_epochs = {epoch for epoch in without_entry if written and written.has_own(epoch)}
     beyond = [epoch for epoch in commits if epoch > last_decided]
     return RecordFacts(
         first_kept=store.retention.floor(stream).first_epoch,
@@ -126,8 +126,8 @@ def examine_records(project: Project, declared: StreamDeclaration) -> RecordFact
         newest_written=NOTHING if written is None else written.newest,
         undecided=tuple(undecided),
         unknown=tuple(sorted({*unknown, *beyond})),
-        missing=tuple(epoch for epoch in audit.holes if epoch not in found),
-        unentered=() if written is None else tuple(map(written.commit_of, sorted(found))),
+        missing=tuple(epoch for epoch in audit.holes if epoch not in written_epochs),
+        unentered=() if written is None else tuple(map(written.commit_of, sorted(written_epochs))),
         unwritten=() if written is None else _unwritten(entries, written),
     )
 

@@ -15,8 +15,8 @@ from holdfast.ft_policies.costs.prices import (
     ASSUMED_SHARES,
     WEIGHTS,
     Usage,
-    measured_overhead,
-    weighted,
+    compute_overhead,
+    weigh_cost,
 )
 from holdfast.ft_policies.costs.report import CostRow, StreamDay, TierCosts, cost_row
 from holdfast.ft_policies.costs.tier_spans import TierRequest, TierSpan, count_switches, tier_spans
@@ -69,7 +69,7 @@ def read_reported_costs(
     return [CostRow.of_cells(row) for row in rows if row["stream"] in streams]
 
 
-def measured_since(project: Project) -> float:
+def find_retention_start(project: Project) -> float:
     """The time since which all measurements are kept."""
     return project.store.now() - project.config.deployment.samples.keep
 
@@ -86,7 +86,7 @@ def count_costs(
     ran = [name for name in streams if _seconds(spans[name], since, until) > 0]
     if not ran:
         return []
-    kept_since = measured_since(project)
+    kept_since = find_retention_start(project)
     if until < kept_since:
         raise _expired(since, kept_since)
     measured = measure(project.store, [project.config.stream(name) for name in ran])
@@ -167,7 +167,7 @@ class _Days:
             costs=self._costs(declared, measured, _seconds(spans, self._since, self._until)),
             objective_seconds=declared.objective.recovery_time,
             recoveries=[
-                recovery.counted(declared.controller.count_detection)
+                recovery.count_seconds(declared.controller.count_detection)
                 for recovery in measured.recoveries
                 if self._since <= recovery.at < self._until
             ],
@@ -183,7 +183,7 @@ class _Days:
             for row in store.snapshots.of(declared.name, available_only=False)
             if self._since <= row.created_at < self._until
         ]
-        overhead = measured_overhead(
+        overhead = compute_overhead(
             primary,
             measured.shares_over(ASSUMED_SHARES),
             new_state_bytes_per_second=sum(row.new_bytes for row in shipped) / ran,
@@ -198,7 +198,7 @@ class _Days:
         weights = WEIGHTS.get(declared.controller.weigh_by, ALL_COSTS)
         return TierCosts(
             overhead=overhead,
-            units=weighted(overhead, primary, weights),
+            units=weigh_cost(overhead, primary, weights),
             prices=self._project.prices(declared),
         )
 

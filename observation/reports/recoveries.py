@@ -32,11 +32,11 @@ def predict_recoveries(
     store: ControlStore,
     declared: StreamDeclaration,
     measured: StreamMeasurements,
-    known: Sequence[PastPrediction] = (),
+    known_predictions: Sequence[PastPrediction] = (),
 ) -> list[PastPrediction]:
     """Predict the newest recoveries of a stream, each as it would have been before its failure.
 
-    The `known` predictions, made under the same declaration, are not made again.
+    The `known_predictions`, made under the same declaration, are not made again.
     """
     if not measured.recoveries:
         return []
@@ -54,11 +54,11 @@ def predict_recoveries(
         partial(add_promises, timings=timings),
         capacity=float(measured.load.capacity_rows_per_second),
         next_commit_seconds=float(measured.load.next_commit_seconds),
-        known=known,
+        known_predictions=known_predictions,
     )
 
 
-def compared_cells(prediction: PastPrediction) -> list[dict[str, Cell]]:
+def build_comparison(prediction: PastPrediction) -> list[dict[str, Cell]]:
     """A row for the whole recovery, and a row for each step that was both predicted and measured."""
     recovered = prediction.recovered
     steps = [
@@ -123,7 +123,7 @@ def match_recovery(
         at=recovery.at,
         lost_at=recovery.at - recovery.seconds,
         tier=tier,
-        seconds=recovery.counted(count_detection or pauses),
+        seconds=recovery.count_seconds(count_detection or pauses),
         steps=steps,
     )
 

@@ -61,7 +61,7 @@ def count(value: float | None) -> str:
     return NONE if value is None else f"{value:,.0f}"
 
 
-def predicted(value: float) -> str:
+def prediction(value: float) -> str:
     """A predicted duration; an infinite one is unknown."""
     return seconds(value) if isfinite(value) else "unknown"
 

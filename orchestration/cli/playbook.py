@@ -217,7 +217,7 @@ def plan_table(steps: Sequence[Mapping[str, Any]]) -> Table:
 
 def step_line(stream: str, step: Mapping[str, Any]) -> str:
     """`✔ word_count  AwaitCatchUp 14.2 s (deploy 8.1 s, replay 2.0 s)`."""
-    result = step["found"]
+    result = step["result"]
     parts = [
         f"{label} {fmt.seconds(result[name])}"
         for name, label in DURATION_LABELS.items()
@@ -234,7 +234,7 @@ def step_line(stream: str, step: Mapping[str, Any]) -> str:
 
 def step_facts(done: "StepDone[Any]") -> dict[str, Any]:
     """A finished step as JSON fields."""
-    facts = {"step": done.name, "seconds": done.seconds, "found": done.result.as_dict()}
+    facts = {"step": done.name, "seconds": done.seconds, "result": done.result.as_dict()}
     if done.result.failure:
         facts["failed"] = done.result.failure
     turn = fmt.turn(step_fields(done.step))

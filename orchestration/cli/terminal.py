@@ -87,8 +87,6 @@ class Terminal:
         An embedded object store that is down runs only as long as the command, unless a stream was
         started meanwhile.
         """
-        from holdfast.resources.control_store.records import DesiredState
-
         with self.open_project(current=[stream]) as project:
             project.config.stream(stream)
             embedded = project.embedded_s3()
@@ -100,7 +98,7 @@ class Terminal:
                 yield project
             finally:
                 rows = project.store.streams.all()
-                if not any(row.desired is DesiredState.RUNNING for row in rows):
+                if not any(row.is_desired for row in rows):
                     embedded.stop()
 
     def json(self, value: Any) -> None:

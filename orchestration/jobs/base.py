@@ -169,13 +169,13 @@ def timeline_table(steps: Iterable[StepDone[Any]]) -> dg.TableMetadataValue:
             {
                 "step": f"✘ {title(done.step)}" if done.result.failure else title(done.step),
                 "seconds": round(done.seconds, 3),
-                "found": done.result.failure
+                "result": done.result.failure
                 or ", ".join(f"{name}={value}" for name, value in done.result.as_dict().items()),
             }
         )
         for done in steps
     ]
-    return _table(rows, step="string", seconds="float", found="string")
+    return _table(rows, step="string", seconds="float", result="string")
 
 
 def plan_table(context: Context, steps: Iterable[Step[Any]]) -> dg.TableMetadataValue:

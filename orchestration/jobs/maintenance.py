@@ -60,7 +60,7 @@ def prune(
     failures = _StreamFailures(context)
     with dagster_errors(), projects.open() as project:
         for name in _chosen_streams(project, config.streams):
-            with failures.collected(name):
+            with failures.collect(name):
                 _prune_stream(context, project, name, dry_run=config.dry_run)
         counts = {} if config.dry_run else _prune_all(context, project)
         pruned_counts = {f"{kind}_pruned": count for kind, count in counts.items()}
@@ -81,7 +81,7 @@ class _StreamFailures:
         self._errors: dict[str, Exception] = {}
 
     @contextmanager
-    def collected(self, stream: str) -> Iterator[None]:
+    def collect(self, stream: str) -> Iterator[None]:
         """Keep the first error of this stream for the end."""
         try:
             yield
@@ -243,7 +243,7 @@ def compact(
     failures = _StreamFailures(context)
     with dagster_errors(), projects.open() as project:
         for name in _chosen_streams(project, config.streams):
-            with failures.collected(name):
+            with failures.collect(name):
                 playbook = Compact(project, name, context.run_id)
                 if config.dry_run:
                     shown = show_plan(context, playbook)
@@ -251,7 +251,7 @@ def compact(
                     shown = show_steps(context, playbook)
                 metadata |= {f"{name}: {title}": table for title, table in shown.items()}
             if not config.dry_run:
-                with failures.collected(name):  # above all where the compaction has failed
+                with failures.collect(name):  # above all where the compaction has failed
                     sample_growth(project, name)
         context.add_output_metadata(metadata)
         failures.raise_if_any("compacted")
@@ -273,12 +273,12 @@ def rehash(
 ) -> None:
     """Fail if the rows of an epoch differ from what the ledger has."""
     from holdfast.assets.rehash import (
-        bounded_spark,  # Spark is slow to import
+        open_spark,  # Spark is slow to import
         rehash as rehash_table,  # Spark is slow to import
     )
 
     tag_stream(context, config.stream)
-    with dagster_errors(), projects.open() as project, bounded_spark() as spark:
+    with dagster_errors(), projects.open() as project, open_spark() as spark:
         outcome = rehash_table(project, config.stream, spark, newest=config.newest_epochs)
     metadata = {"epochs_hashed": len(outcome.epochs), "epochs_differing": len(outcome.differing)}
     context.log_event(dg.AssetObservation(output_key(config.stream), metadata=metadata))

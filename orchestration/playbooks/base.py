@@ -32,8 +32,8 @@ class StepResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The result for the journal and for JSON, without unknown values."""
-        known = {name: value for name, value in asdict(self).items() if value is not None}
-        return {**known, "failed": self.failure} if self.failure else known
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**fields, "failed": self.failure} if self.failure else fields
 
 
 @dataclass(frozen=True, slots=True)

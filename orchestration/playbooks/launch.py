@@ -15,7 +15,6 @@ from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.playbooks.recover.migration import GIVING_WAY_SHARE, Protocol
 from holdfast.ft_policies.tiers import PRIMARY, Switches
 from holdfast.resources.control_store.records import (
-    DesiredState,
     EndedBy,
     JsonObject,
     Migration,
@@ -106,10 +105,10 @@ def _launch(
     slot: Slot,
     desired: Switches,
     stream: StreamDeclaration,
-    rollout: int,
+    migration: int,
 ) -> ReplicaRow | None:
     require_one_host(project, store, stream)
-    row = _register(project, store, stream, slot, desired, rollout)
+    row = _register(project, store, stream, slot, desired, migration)
     if row is not None:
         _start(project, store, stream, row)
     return row
@@ -131,7 +130,7 @@ def _register(
     stream: StreamDeclaration,
     slot: Slot,
     desired: Switches,
-    rollout: int,
+    migration: int,
 ) -> ReplicaRow | None:
     """Reserve the slot for a new replica; `None` if a live one has it or the stream was stopped."""
     name = stream.name
@@ -143,7 +142,7 @@ def _register(
         desired=desired,
         host=HOST,
         folder=str(project.replicas_folder(stream) / replica),
-        rollout=rollout,
+        rollout=migration,
         boot=BOOT,
     )
     if row is None or _is_wanted(store, name):
@@ -264,7 +263,7 @@ def require_folder(project: ProjectConfig, stream: StreamDeclaration) -> None:
 
 def _is_wanted(store: ControlStore, name: str) -> bool:
     row = store.streams.get(name)
-    return row is not None and row.desired is DesiredState.RUNNING
+    return row is not None and row.is_desired
 
 
 PATIENCE_SECONDS = 300.0

@@ -21,8 +21,8 @@ from holdfast.orchestration.playbooks.launch import declare
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import (
     await_exit,
-    wait_until,
 )
+from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.records import DesiredState, Slot, SnapshotRow
 from holdfast.resources.project import Project
 
@@ -49,7 +49,7 @@ class StopReplicas(StreamPlaybook[StopFacts, StopStep]):
         # Read last: a start records that the stream should run before it launches a replica.
         row = store.streams.get(self.stream)
         return StopFacts(
-            wanted=row is not None and row.desired is DesiredState.RUNNING,
+            wanted=row is not None and row.is_desired,
             live=tuple(
                 LiveReplica(
                     id=replica.id,

@@ -16,7 +16,7 @@ from holdfast.orchestration.playbooks.declaration import require_survivable
 from holdfast.orchestration.playbooks.launch import require_folder, to_json
 from holdfast.orchestration.playbooks.migrate_trial import require_compatible_state
 from holdfast.orchestration.playbooks.recover import Recover
-from holdfast.resources.control_store.records import DesiredState, Migration, StreamRow
+from holdfast.resources.control_store.records import Migration, StreamRow
 from holdfast.resources.project import Project
 
 WITHIN_SECONDS = 300.0
@@ -70,9 +70,9 @@ class Migrate(Recover):
         if self._nothing_to_do:
             return facts
         self._preflight(row, target, may_request_snapshot=False)
-        number, protocol = facts.rollout + 1, self.request.protocol
-        planned = MigrationFacts(rollout=number, protocol=protocol, before=facts.rollout)
-        return replace(facts, migration=planned, rollout=number)
+        number, protocol = facts.desired_migration + 1, self.request.protocol
+        planned = MigrationFacts(number=number, protocol=protocol, before=facts.desired_migration)
+        return replace(facts, migration=planned, desired_migration=number)
 
     def decide(self, facts: RecoverFacts) -> RecoverStep | None:
         return None if self._nothing_to_do else super().decide(facts)
@@ -117,7 +117,7 @@ class Migrate(Recover):
         """The declaration that the stream runs, and the current one; raises if the stream does not run."""
         config, stream = self.project.config, self.stream
         target, row = config.stream(stream), self.project.store.streams.get(stream)
-        if row is None or row.desired is not DesiredState.RUNNING:
+        if row is None or not row.is_desired:
             raise PermanentError(
                 f"{stream} cannot be migrated: it does not run",
                 hint=f"run `holdfast start {stream}`: it starts with the current declaration",

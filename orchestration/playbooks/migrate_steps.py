@@ -14,13 +14,12 @@ from holdfast.ft_policies.playbooks.recover.steps import (
 )
 from holdfast.ft_policies.tiers import OFF
 from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
-from holdfast.orchestration.playbooks.fencing import fence_primary
 from holdfast.orchestration.playbooks.waiting import (
     SLACK_SECONDS,
     StreamWaiter,
     await_exit,
-    wait_until,
 )
+from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.records import (
     LedgerEntry,
     Migration,
@@ -89,15 +88,14 @@ def hand_over(waiter: StreamWaiter, step: HandOver) -> StepResult:
     # The target may be gone by now. That it is further behind just after a commit does not matter.
     if not waiter.is_still_next(step, as_caught_up=replays):
         return StepSkipped()
-    taken = fence_primary(
-        store,
+    taken = store.takeovers.fence(
         step.primary,
         stream=waiter.stream,
         reason=f"to {step.secondary}",
         token=step.token,
         state=ReplicaState.HANDED_OVER,
     )
-    return HandedOver(lease_taken=taken, epoch=epoch)
+    return HandedOver(lease_taken=bool(taken), epoch=epoch)
 
 
 def stop_primary(waiter: StreamWaiter, step: StopPrimary) -> StepResult:
@@ -135,10 +133,10 @@ def roll_back(waiter: StreamWaiter, step: RollBack) -> RolledBack:
     return RolledBack(step.reason)
 
 
-def _targets(waiter: StreamWaiter, rollout: int) -> list[ReplicaRow]:
+def _targets(waiter: StreamWaiter, number: int) -> list[ReplicaRow]:
     """All replicas that have run the target of a migration, including those that have ended."""
     rows = waiter.project.store.replicas.of(waiter.stream, live=False)
-    return [row for row in rows if row.rollout == rollout]
+    return [row for row in rows if row.rollout == number]
 
 
 def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int | None:

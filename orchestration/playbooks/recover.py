@@ -40,7 +40,6 @@ from holdfast.orchestration.playbooks.base import (
     StreamPlaybook,
 )
 from holdfast.orchestration.playbooks.declaration import apply_declaration, require_startable
-from holdfast.orchestration.playbooks.fencing import fence_primary
 from holdfast.orchestration.playbooks.launch import launch_primary, require_whole, to_json
 from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
@@ -48,6 +47,7 @@ from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.leases import Sign, Unless
 from holdfast.resources.control_store.tables.streams import resolve_tier
 
 STEP_SAMPLES = (
@@ -137,22 +137,19 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
 
     def _fence(self, step: Fence) -> StepResult:
         """Fence the primary; a silent or stuck one only if it has sent no sign of life since it was observed."""
-        store, reason, seen = self.project.store, step.reason, self._observed
-        if seen is None or seen.primary is None or seen.primary.id != step.primary:
+        store, status = self.project.store, self._observed
+        if status is None or status.primary is None or status.primary.id != step.primary:
             return StepSkipped()
-        if seen.verdict.health.needs_second_look:
+        unless = None
+        if status.verdict.health.needs_second_look:
             self.clock.sleep(self.project.timings(self.stream).second_look_seconds)
-            fenced = store.takeovers.fence_silent(seen.primary, seen.lease, reason=reason)
-        elif seen.verdict.health is Health.STUCK:
-            fenced = store.takeovers.fence_stuck(seen.primary, seen.lease, reason=reason)
-        else:
-            return Fenced(
-                fence_primary(
-                    store, step.primary, stream=self.stream, reason=reason, token=step.token
-                )
-            )
-        held = seen.lease is not None and seen.lease.holder == step.primary
-        return Fenced(lease_taken=held) if fenced else StepSkipped()
+            unless = Unless(sign=Sign.LIFE, primary=status.primary, lease=status.lease)
+        elif status.verdict.health is Health.STUCK:
+            unless = Unless(sign=Sign.EPOCH, primary=status.primary, lease=status.lease)
+        taken = store.takeovers.fence(
+            step.primary, stream=self.stream, reason=step.reason, token=step.token, unless=unless
+        )
+        return StepSkipped() if taken is None else Fenced(lease_taken=taken)
 
     def _launch(self) -> ReplicaLaunched:
         self.project.ensure_object_store()
@@ -237,9 +234,11 @@ class Start(Recover):
         tier = declared.tier
         if row is not None:
             tier = Tier(resolve_tier(row, to_json(declared), declared.tier))
-        rollout = 0 if row is None else row.rollout
+        number = 0 if row is None else row.rollout
         # A start applies the current declaration: it ends an open migration, and the new primary runs it.
-        return replace(facts, tier=tier, migration=None, rollout=rollout, primary_rollout=rollout)
+        return replace(
+            facts, tier=tier, migration=None, desired_migration=number, primary_migration=number
+        )
 
 
 def record_tier_reached(store: ControlStore, status: StreamStatus) -> None:

@@ -1,4 +1,4 @@
-"""Waiting: for a condition, for a status of a stream, for a replica to exit."""
+"""Waiting for a status of a stream, and for a replica to exit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
 from holdfast.ft_policies.timings import EXIT_WITHIN_SECONDS, LEAVE_WITHIN_SECONDS
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import StepResult, do_nothing
-from holdfast.resources.clock import Clock
+from holdfast.resources.clock import Clock, wait_until
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
 from holdfast.resources.process import ProcessHandle, find_process
 from holdfast.resources.project import Project
@@ -17,32 +17,6 @@ POLL_SECONDS = 0.25
 _UNASKED = frozenset({ReplicaState.FAILED, ReplicaState.DEAD})
 _LOST = _UNASKED | {ReplicaState.FENCED}
 SLACK_SECONDS = 5.0
-
-
-def wait_until(
-    is_over: Callable[[], bool],
-    *,
-    clock: Clock,
-    patience_seconds: float,
-    poll_seconds: float | None = None,
-    progress: Callable[[], object] = do_nothing,
-    keep_alive: Callable[[], None] = do_nothing,
-) -> bool:
-    """Poll a condition; return false if it does not hold within `patience_seconds`.
-
-    The time starts again whenever `progress`, which is read after each check, has changed.
-    """
-    deadline, last = clock.monotonic() + patience_seconds, None
-    while True:
-        if is_over():
-            return True
-        keep_alive()
-        now, current = clock.monotonic(), progress()
-        if current != last:
-            deadline, last = now + patience_seconds, current
-        elif now >= deadline:
-            return False
-        clock.sleep(POLL_SECONDS if poll_seconds is None else poll_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +64,7 @@ class StreamWaiter:
             is_over_now,
             clock=self.project.clock,
             patience_seconds=patience_seconds,
+            poll_seconds=POLL_SECONDS,
             progress=lambda: progress(status[0]),
         )
         return status[0] if over else None
@@ -151,6 +126,7 @@ def await_exit(
         lambda: _has_left(project, replica, slot),
         clock=project.clock,
         patience_seconds=patience_seconds,
+        poll_seconds=POLL_SECONDS,
         keep_alive=keep_alive,
     )
     if not left:
@@ -190,6 +166,7 @@ def _await_process(process: ProcessHandle, clock: Clock, keep_alive: Callable[[]
         lambda: not process.is_alive(),
         clock=clock,
         patience_seconds=EXIT_WITHIN_SECONDS,
+        poll_seconds=POLL_SECONDS,
         keep_alive=keep_alive,
     )
     if not gone:

@@ -109,13 +109,13 @@ def collect(
     first_at = at if marks.first_at is None else min(marks.first_at, at)  # the clock was set back
     since = max(first_at, marks.at - OVERLAP_SECONDS)
     failing = _failing_checks(instance, checks, marks.failing)
-    found = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]
+    raised = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]
     of_incidents = _of_incidents(projects, since)
-    found.extend(of_incidents or [])
-    new = {alert.key: alert for alert in found if alert.key not in marks.seen}
+    raised.extend(of_incidents or [])
+    new = {alert.key: alert for alert in raised if alert.key not in marks.seen}
     queued = [QueuedAlert(**_fields(alert)) for alert in new.values()]
-    still_found = {alert.key for alert in found}
-    seen = {
+    still_found = {alert.key for alert in raised}
+    sent = {
         key: seen_at
         for key, seen_at in {**dict.fromkeys(new, at), **marks.seen}.items()
         if key in still_found or of_incidents is None or seen_at >= since - OVERLAP_SECONDS
@@ -123,7 +123,7 @@ def collect(
     return AlertMarks(
         first_at=first_at,
         at=at,
-        seen=seen,
+        seen=sent,
         failing=tuple(failing),
         queues={name: marks.queues.get(name, AlertQueue()).add(queued) for name in receivers},
     )

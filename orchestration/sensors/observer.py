@@ -201,9 +201,9 @@ def stream_observer(
     marks = Marks.parse(context.cursor)
     try:
         with projects.open() as project:
-            looked_at = [_report(project, name, marks) for name in sorted(project.config.streams)]
-            reports = [report for report in looked_at if report is not None]
-            events = [event for _, found in reports for event in found]
+            results = [_report(project, name, marks) for name in sorted(project.config.streams)]
+            reports = [report for report in results if report is not None]
+            events = [event for _, of_stream in reports for event in of_stream]
             report_lasting(project, [row.lasting for row, _ in reports])
     except TransientError as error:
         return dg.SensorResult(skip_reason=f"{error} ({error.hint})")

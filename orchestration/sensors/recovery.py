@@ -21,7 +21,7 @@ from holdfast.orchestration.jobs.choices import TierChoice
 from holdfast.orchestration.jobs.lifecycle import SwitchConfig, ensure_object_store, switch_tier
 from holdfast.orchestration.jobs.recovery import RecoverConfig, recover_stream
 from holdfast.orchestration.sensors.tier_review import DueSwitch, due_switches
-from holdfast.resources.control_store.records import DesiredState, JsonObject
+from holdfast.resources.control_store.records import JsonObject
 from holdfast.resources.project import Project
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def _object_store(project: Project) -> list[dg.RunRequest]:
 
 def _is_down(project: Project) -> bool:
     embedded = project.embedded_s3()
-    wanted = any(row.desired is DesiredState.RUNNING for row in project.store.streams.all())
+    wanted = any(row.is_desired for row in project.store.streams.all())
     return embedded is not None and wanted and not embedded.alive()
 
 

@@ -95,7 +95,7 @@ class AccessRules:
         return bool(proves_origin) and self.is_token(request.cookie)
 
 
-def allowed_hosts(host: str, others: Iterable[str]) -> frozenset[str]:
+def list_allowed_hosts(host: str, others: Iterable[str]) -> frozenset[str]:
     """The names under which the server answers: the loopback, the declared host and the declared names."""
     declared = {name.lower() for name in (host, *others)}
     return frozenset({*LOOPBACK, *declared} - _EVERY_ADDRESS)

@@ -141,7 +141,7 @@ class DagsterServer:
         A Dagster that was started here and cannot load the project is stopped again; an adopted one is not.
         `report` gets what it still waits for.
         """
-        with self._record.locked():
+        with self._record.hold_lock():
             running = self.find()
             adopted = running is not None
             if running is None:
@@ -159,7 +159,7 @@ class DagsterServer:
         """End Dagster with all its processes; return whether any was running."""
         if not self._record.path.exists():
             return False
-        with self._record.locked():
+        with self._record.hold_lock():
             was_running = self._stop_session()
             self._record.remove()
         return was_running

@@ -25,7 +25,7 @@ from holdfast.orchestration.services.access import (
     AccessRules,
     Refusal,
     WebRequest,
-    allowed_hosts,
+    list_allowed_hosts,
     read_token,
 )
 from holdfast.resources.private import keep_private
@@ -90,7 +90,7 @@ def build_app(context: IWorkspaceProcessContext[Any], rules: AccessRules, *, por
 def serve(*, home: Path, workspace: Path, host: str, port: int, names: Sequence[str]) -> None:
     """Serve until SIGTERM; `DAGSTER_HOME` names the folder of Dagster."""
     configure_loggers(log_level=LOG_LEVEL.upper())
-    rules = AccessRules(token=read_token(home), hosts=allowed_hosts(host, names))
+    rules = AccessRules(token=read_token(home), hosts=list_allowed_hosts(host, names))
     with DagsterInstance.get() as instance:
         instance.optimize_for_webserver(
             _STATEMENT_MILLISECONDS, _POOL_RECYCLE_SECONDS, _POOL_OVERFLOW

@@ -121,6 +121,11 @@ class StreamRow:
     sync_every: float | None
     rollout: int = 0
 
+    @property
+    def is_desired(self) -> bool:
+        """Whether the stream should run."""
+        return self.desired is DesiredState.RUNNING
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
@@ -279,15 +284,6 @@ class LedgerEntry:
     rows: int
     digest: str
     committed_at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
-    """The result of a commit: the entry that counts for the epoch, and whether this replica's output agrees."""
-
-    entry: LedgerEntry
-    first: bool
-    agrees: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

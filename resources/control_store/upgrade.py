@@ -16,7 +16,7 @@ from typing import IO, cast
 import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.database import Database
 from holdfast.resources.control_store.schema import HEAD, metadata
 
@@ -167,15 +167,14 @@ def _lock_postgresql(connection: sa.Connection) -> None:
 @contextmanager
 def _locked_file(database: Database) -> Iterator[None]:
     path = Path(f"{_file(database)}.lock")
-    deadline = SYSTEM_CLOCK.monotonic() + LOCK_SECONDS
     with _lock_file(path) as file:
-        while not _try_lock(file):
-            if SYSTEM_CLOCK.monotonic() > deadline:
-                raise TransientError(
-                    f"{database} cannot be opened: another process is upgrading it",
-                    hint=f"wait; if it lasts, check the process that holds {path.name}",
-                )
-            SYSTEM_CLOCK.sleep(0.02)
+        if not wait_until(
+            lambda: _try_lock(file), patience_seconds=LOCK_SECONDS, poll_seconds=0.02
+        ):
+            raise TransientError(
+                f"{database} cannot be opened: another process is upgrading it",
+                hint=f"wait; if it lasts, check the process that holds {path.name}",
+            )
         yield
 
 

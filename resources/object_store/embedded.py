@@ -78,7 +78,7 @@ class EmbeddedS3:
 
     def ensure(self) -> S3Connection:
         """Start the server unless it runs already; returns its connection."""
-        with self._record.locked():
+        with self._record.hold_lock():
             last = self._record.read()
             if last is not None and last.process.is_alive() and _answers(last):
                 return last.connection()
@@ -105,7 +105,7 @@ class EmbeddedS3:
         """End the server if it runs; its port and keys are kept for the next start."""
         if not self._home.is_dir():
             return False
-        with self._record.locked():
+        with self._record.hold_lock():
             running = self._record.find_running()
             return running is not None and running.process.terminate(wait_seconds=_STOP_SECONDS)
 

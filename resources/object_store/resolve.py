@@ -41,18 +41,18 @@ def connector_to_place(
     def connection() -> S3Connection:
         own = connect()
         folder = place.prefix.strip("/")
-        there = replace(own, bucket=place.bucket, prefix=f"{folder}/" if folder else "")
+        remote = replace(own, bucket=place.bucket, prefix=f"{folder}/" if folder else "")
         if place.region is not None:
-            there = replace(there, region=place.region)
+            remote = replace(remote, region=place.region)
         if place.endpoint_url is not None:
-            there = replace(
-                there, endpoint_url=place.endpoint_url, access_key_id=None, secret_access_key=None
+            remote = replace(
+                remote, endpoint_url=place.endpoint_url, access_key_id=None, secret_access_key=None
             )
         if place.access_key_id_env is not None:
-            there = replace(there, access_key_id=_secret(place.access_key_id_env))
+            remote = replace(remote, access_key_id=_secret(place.access_key_id_env))
         if place.secret_access_key_env is not None:
-            there = replace(there, secret_access_key=_secret(place.secret_access_key_env))
-        return there
+            remote = replace(remote, secret_access_key=_secret(place.secret_access_key_env))
+        return remote
 
     return connection
 

@@ -292,7 +292,7 @@ class S3ObjectStore:
     def ensure_bucket(self) -> None:
         """Create the bucket if it is missing; nothing else creates one, so a wrong name does not go unnoticed."""
 
-        def look(client: "S3Client", where: S3Connection) -> None:
+        def create_if_missing(client: "S3Client", where: S3Connection) -> None:
             try:
                 client.list_objects_v2(Bucket=where.bucket, Prefix=where.prefix, MaxKeys=1)
             except ClientError as error:
@@ -300,7 +300,7 @@ class S3ObjectStore:
                     raise
                 _create_bucket(client, where)
 
-        self._perform("look for the bucket", look)
+        self._perform("look for the bucket", create_if_missing)
 
     def require_conditional_writes(self, key: str) -> None:
         """Raise if the store writes an object that is there, though asked not to; `key` must be free."""

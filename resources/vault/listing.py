@@ -80,7 +80,7 @@ class Listing:
         """The histories that have a mark."""
         return {ending.history for ending in self.endings if isinstance(ending, Mark)}
 
-    def superseded_by(self, snapshot: SnapshotRecord) -> Superseding:
+    def find_superseding(self, snapshot: SnapshotRecord) -> Superseding:
         """The first mark or rollback that superseded a snapshot."""
         endings = (ending for ending in self.endings if ending.ends(snapshot.name))
         return min(endings, key=lambda ending: ending.marked_at)

@@ -48,7 +48,7 @@ def apply_retention(
 
 
 def _judge_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> RetentionVerdict:
-    ending = listed.superseded_by(snapshot)
+    ending = listed.find_superseding(snapshot)
     keep = now - ending.marked_at < SUPERSEDED_SECONDS
     since = f"superseded {ending.cause}" + ("" if keep else " long ago")
     return RetentionVerdict(_facts(snapshot), keep=keep, reasons=(since,))

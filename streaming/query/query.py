@@ -19,7 +19,7 @@ from holdfast.configs.sinks import (
 from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.timings import DRAIN_WITHIN_SECONDS
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, wait_until
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.sinks.base import Sink
@@ -170,17 +170,22 @@ class RunningQuery:
 
     def drain(self, give_up: Callable[[], bool]) -> None:
         """Wait until the query has finished its last epoch; the gate must be shut."""
-        deadline = SYSTEM_CLOCK.monotonic() + DRAIN_WITHIN_SECONDS
-        while self._query is not None and self._query.isActive and not give_up():
-            if not self._query.status["isTriggerActive"] and is_idle(self.checkpoint):
-                return
-            if SYSTEM_CLOCK.monotonic() > deadline:
-                log.warning(
-                    "the last epoch did not finish within %.0f s: it will be replayed",
-                    DRAIN_WITHIN_SECONDS,
-                )
-                return
-            SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        drained = wait_until(
+            lambda: give_up() or self._is_drained(),
+            patience_seconds=DRAIN_WITHIN_SECONDS,
+            poll_seconds=LOOK_SECONDS,
+        )
+        if not drained:
+            log.warning(
+                "the last epoch did not finish within %.0f s: it will be replayed",
+                DRAIN_WITHIN_SECONDS,
+            )
+
+    def _is_drained(self) -> bool:
+        query = self._query
+        if query is None or not query.isActive:
+            return True
+        return not query.status["isTriggerActive"] and is_idle(self.checkpoint)
 
     def stop(self) -> None:
         """Stop at once; a successor processes unfinished epochs again."""

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.resources import priority
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import wait_until
 from holdfast.streaming.query.query import start_query
 from holdfast.streaming.sinks.delta import require_output_fits
 from holdfast.streaming.sinks.staging import Staged, run_epoch
@@ -75,10 +75,15 @@ def recompute(
     try:
         query = _start(spark, spec, sink, checkpoint)
         try:
-            deadline = SYSTEM_CLOCK.monotonic() + patience_seconds
-            while epoch not in computed:
-                _require_progress(query, epoch, deadline)
-                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+            if not wait_until(
+                lambda: epoch in computed or _has_failed(query),
+                patience_seconds=patience_seconds,
+                poll_seconds=LOOK_SECONDS,
+            ):
+                raise TransientError(
+                    f"epoch {epoch} was not computed in time",
+                    hint="try again when the machine is less busy",
+                )
         finally:
             query.stop()
     finally:
@@ -102,7 +107,8 @@ def _start(
         ) from error
 
 
-def _require_progress(query: StreamingQuery, epoch: int, deadline: float) -> None:
+def _has_failed(query: StreamingQuery) -> bool:
+    """Raise if the query has failed; else false."""
     failure = query.exception()
     if failure is not None:
         raise PermanentError(
@@ -110,11 +116,7 @@ def _require_progress(query: StreamingQuery, epoch: int, deadline: float) -> Non
             hint="if the application was changed, keep the keys and columns by which it groups, joins and "
             "deduplicates, or declare a new stream, which replays from epoch 0",
         ) from failure
-    if SYSTEM_CLOCK.monotonic() > deadline:
-        raise TransientError(
-            f"epoch {epoch} was not computed in time",
-            hint="try again when the machine is less busy",
-        )
+    return False
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class EpochCommits:
 
     stream: str
     history: int
-    _found: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    _by_epoch: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     _version: int = -1
     _first: float = inf
 
@@ -79,18 +79,18 @@ class EpochCommits:
         reach = newest - epoch + 1 + OTHER_COMMITS
         self._read(table, reach if epoch < self._first else table.version() - self._version)
         self._first = min(epoch, self._first)
-        if deep and epoch not in self._found:
+        if deep and epoch not in self._by_epoch:
             self._read(table, MOST_COMMITS)
-        return self._found.get(epoch)
+        return self._by_epoch.get(epoch)
 
     def _read(self, table: DeltaTable, commits: int) -> None:
         for commit in table.history(min(commits, MOST_COMMITS)) if commits > 0 else ():
             of = (commit.get(STREAM), commit.get(HISTORY, "0"))
             if EPOCH in commit and of == (self.stream, str(self.history)):
-                self._found[int(commit[EPOCH])] = commit
+                self._by_epoch[int(commit[EPOCH])] = commit
         self._version = table.version()
-        for epoch in sorted(self._found)[:-MOST_COMMITS]:
-            del self._found[epoch]
+        for epoch in sorted(self._by_epoch)[:-MOST_COMMITS]:
+            del self._by_epoch[epoch]
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class DeltaSink:
     _fits: bool = False
     _commits: EpochCommits = field(init=False)
     _tried_through: int = -1
-    _known: int = -1
+    _compared_through: int = -1
     """The newest epoch of the table whose input was compared."""
 
     def __post_init__(self) -> None:
@@ -157,10 +157,12 @@ class DeltaSink:
                 self._require_same_input(epoch, staged.read, entered=False)
                 self.discard(staged, epoch)
                 return
-            if self._newest() > self._known:  # committed late, by a replica that was paused
+            if (
+                self._newest() > self._compared_through
+            ):  # committed late, by a replica that was paused
                 self._require_same_input(self._newest(), None, entered=True)
             if self._add(staged, epoch):
-                self._known = epoch
+                self._compared_through = epoch
                 return
         if staged.files:
             raise TransientError(
@@ -243,11 +245,11 @@ class DeltaSink:
             reason = f"epoch {epoch}: {self.spec.table} is past it, and neither its log nor the ledger has it"
             self.ledger.refuse(epoch, reason=reason)
         committed = None if commit is None else commit.get(INPUT)
-        read = read if committed is None else read or self.ledger.decided_input(epoch)
+        read = read if committed is None else read or self.ledger.find_decided_input(epoch)
         if None not in (committed, read) and committed != read:
             reason = f"epoch {epoch}: {self.spec.table} has it with other input than {self.spec.replica} has read"
             self.ledger.refuse(epoch, reason=reason)
-        self._known = max(self._known, epoch)
+        self._compared_through = max(self._compared_through, epoch)
         return commit
 
     def _adopt(self, commit: Mapping[str, Any], epoch: int) -> None:
@@ -288,7 +290,7 @@ class DeltaSink:
         return True
 
     def _write(self, table: DeltaTable, staged: Staged, epoch: int) -> None:
-        decided = staged.read or self.ledger.decided_input(epoch)
+        decided = staged.read or self.ledger.find_decided_input(epoch)
         table.create_write_transaction(
             [
                 AddAction(

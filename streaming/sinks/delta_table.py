@@ -110,7 +110,7 @@ def make_table(
 def _properties(keep_seconds: float | None) -> dict[str, str | None]:
     """A commit reads all commits since the last checkpoint, and lists all that are in the log.
 
-    A checkpoint names all files that were removed lately. The cost of both is least at about a checkpoint every hundred
+    A checkpoint names all files that were removed recently. The cost of both is least at about a checkpoint every hundred
     commits; the compaction deletes most of the older ones.
     """
     properties: dict[str, str | None] = {_INTERVAL: str(CHECKPOINT_COMMITS)}

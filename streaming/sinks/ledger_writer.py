@@ -14,9 +14,9 @@ from typing import NoReturn
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
-from holdfast.resources.control_store.records import Committed, JsonObject, LedgerEntry
+from holdfast.resources.control_store.records import JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.ledger import MissingEntryError
+from holdfast.resources.control_store.tables.ledger import Committed, MissingEntryError
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import WriteToken
 
@@ -104,7 +104,7 @@ class LedgerWriter:
         except MissingEntryError:
             last = self.store.ledger.last(self.stream)
             lost = range(0 if last is None else last.epoch + 1, entry.epoch)
-            for entered, from_input in [one for one in self._entered if one[0].epoch in lost]:
+            for entered, from_input in [pair for pair in self._entered if pair[0].epoch in lost]:
                 log.warning("epoch %s is entered again: the ledger has lost it", entered.epoch)
                 self._commit(entered, from_input)
             return self._commit(entry, read)
@@ -117,11 +117,11 @@ class LedgerWriter:
 
     def require_decided(self, epoch: int, read: str | None) -> None:
         """Raise if this replica has computed an epoch from other input than the epoch log has now."""
-        if read is not None and self.decided_input(epoch) != read:
+        if read is not None and self.find_decided_input(epoch) != read:
             reason = f"epoch {epoch}: {self.replica} has read it, and the epoch log has other input now, or none"
             self.refuse(epoch, reason=reason)
 
-    def decided_input(self, epoch: int) -> str | None:
+    def find_decided_input(self, epoch: int) -> str | None:
         """The digest of the input that was decided for an epoch; `None` if the epoch log does not have it."""
         decided = retry_transient(
             lambda: self.store.epochs.get(self.stream, epoch),

@@ -83,15 +83,15 @@ class StreamOutput:
 
     def _require_own(self, table: DeltaTable) -> None:
         """Record a table that none is recorded for; raise if the stream has written to another one."""
-        found = self._identify(table)
+        table_id = self._identify(table)
         recorded = retry_transient(
-            lambda: self.store.outputs.record(self.stream, table_id=found, path=self.path),
+            lambda: self.store.outputs.record(self.stream, table_id=table_id, path=self.path),
             what=f"recording the table of {self.stream}",
         )
-        if recorded.table_id != found and not self._is_declared_elsewhere(recorded):
+        if recorded.table_id != table_id and not self._is_declared_elsewhere(recorded):
             name = self.stream.partition("/")[0]
             raise PermanentError(
-                f"{self.path} is not the table of {self.stream}: it is {found}, and the stream "
+                f"{self.path} is not the table of {self.stream}: it is {table_id}, and the stream "
                 f"has written to {recorded.table_id} at {recorded.path}",
                 hint=f"put that table back, or fork the stream: `holdfast restore {name} --as NAME`",
             )
@@ -99,7 +99,7 @@ class StreamOutput:
             log.warning(
                 "the table of %s is now at %s, not %s", self.stream, self.path, recorded.path
             )
-            self.store.outputs.move(self.stream, path=self.path, table_id=found)
+            self.store.outputs.move(self.stream, path=self.path, table_id=table_id)
 
     def is_own(self, table: DeltaTable) -> bool:
         """Whether it is the recorded table at the recorded path; before the stream has opened one, none is."""

@@ -17,7 +17,7 @@ REPORTED_FILES = 20
 log = logging.getLogger(__name__)
 
 
-def assigned_names(
+def check_assigned(
     store: "ControlStore", stream: str, replica: str, files: Sequence[ListedFile]
 ) -> set[str]:
     """Which of these files an epoch has or may have had; opens incidents for those that are not what they should be.
@@ -35,7 +35,7 @@ def assigned_names(
     return set(assigned)
 
 
-def taken_names(store: "ControlStore", stream: str, files: Sequence[ListedFile]) -> set[str]:
+def find_taken(store: "ControlStore", stream: str, files: Sequence[ListedFile]) -> set[str]:
     """Which of these files are not to be read: an epoch has them or may have had them."""
     return set(_find_assigned(store, stream, files))
 
@@ -48,12 +48,12 @@ def _find_assigned(
     A file that is not newer than those whose names are forgotten may have been read.
     """
     names = [file.name for file in files]
-    found = {row.name: row for row in store.epoch_files.named(stream, [*names, FORGOTTEN])}
-    forgotten = found.pop(FORGOTTEN, None)
+    by_name = {row.name: row for row in store.epoch_files.named(stream, [*names, FORGOTTEN])}
+    forgotten = by_name.pop(FORGOTTEN, None)
     if forgotten is None or forgotten.changed_ns is None:
-        return found
+        return by_name
     old = [file.name for file in files if file.changed_ns <= forgotten.changed_ns]
-    return {**dict.fromkeys(old, forgotten), **found}
+    return {**dict.fromkeys(old, forgotten), **by_name}
 
 
 def _is_other(assigned: EpochFile, listed: ListedFile) -> bool:

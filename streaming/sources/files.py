@@ -54,7 +54,7 @@ class Arrived:
     rows: int
     aside: tuple[int, ...] = ()
 
-    def assigned(self, mount: str | None) -> Json:
+    def build_entry(self, mount: str | None) -> Json:
         """What the epoch log keeps of it."""
         file, aside = self.file, {"aside": list(self.aside)} if self.aside else {}
         identity = {"name": file.name, "size": file.size_bytes, "changed_ns": file.changed_ns}
@@ -122,7 +122,7 @@ class FilesSource:
         files = _first(self._waiting(position, now), rows) if rows else []
         return Taken(
             end=self._end(position, files),
-            input={"files": [file.assigned(self._folder.mount) for file in files]},
+            input={"files": [file.build_entry(self._folder.mount) for file in files]},
             rows=sum(file.rows for file in files),
         )
 
@@ -146,7 +146,7 @@ class FilesSource:
             counted = next((arrived for file in listed if (arrived := self._measured(file))), None)
             density = 0.0 if counted is None else counted.rows / max(counted.file.size_bytes, 1)
         files = [Arrived(file=file, rows=round(file.size_bytes * density)) for file in listed]
-        assigned = [file.assigned(self._folder.mount) for file in files]
+        assigned = [file.build_entry(self._folder.mount) for file in files]
         return Taken(
             end=self._end(position, files),
             input={"files": [{**file, "skipped": True} for file in assigned]},
@@ -199,17 +199,17 @@ class FilesSource:
         for file in files_read(taken):
             if self.validator is not None and "aside" in file:
                 path = self._path(file["name"])
-                records = self.validator.rejected(self.filesystem, path, file["aside"])
+                records = self.validator.read_rejected(self.filesystem, path, file["aside"])
                 yield from ((file["name"], record) for record in self._unchanged(file, records))
 
     def lacking(self, inputs: Iterable[Json]) -> list[str]:
         """The files of these epochs that are missing or have changed, from one listing."""
-        there = {file.name: (file.size_bytes, file.changed_ns) for file in self.files(None)}
+        present = {file.name: (file.size_bytes, file.changed_ns) for file in self.files(None)}
         return [
             file["name"]
             for taken in inputs
             for file in files_read(taken)
-            if there.get(file["name"]) != (file["size"], file["changed_ns"])
+            if present.get(file["name"]) != (file["size"], file["changed_ns"])
             and self.fault(file) is not None  # it may have another pattern
         ]
 
@@ -251,7 +251,7 @@ class FilesSource:
     def _portions(self, position: Json | None, now: float) -> Iterator[list[ListedFile]]:
         """The files that have settled, in the order of their names and as many at once as are asked for."""
         if not 0 <= now - self._listed_at < self.declared.poll:  # negative: the clock was set back
-            self._arrived = self._settled(self._look(position or {}, now), now)
+            self._arrived = self._settled(self._list_waiting(position or {}, now), now)
             self._listed_at = now
         arrived = self._arrived
         for first in range(0, len(arrived), ASKED_AT_ONCE):
@@ -265,7 +265,7 @@ class FilesSource:
         names = self.assigned(files) if files else set()
         self._taken.update((file.name, hash(file)) for file in files if file.name in names)
 
-    def _look(self, position: Json, now: float) -> list[ListedFile]:
+    def _list_waiting(self, position: Json, now: float) -> list[ListedFile]:
         """List the files that may wait."""
         share = max(LOOKED_AT_AGAIN, len(self._taken) // LISTINGS_TO_LOOK_AT_ALL)
         again = dict(islice(self._taken.items(), share))
@@ -344,16 +344,16 @@ class FilesSource:
     def fault(self, file: Json) -> str | None:
         """Why the file of an epoch cannot be read again as it was; `None` if it can."""
         try:
-            found = self._folder.find(file["name"])
+            current = self._folder.find(file["name"])
         except OSError as error:
             raise unreadable(file["name"], error) from error
-        if found is None:
+        if current is None:
             self._folder.require(file.get(MOUNT))
             return f"is gone from {self.declared.path}"
-        if (found.size_bytes, found.changed_ns) != (file["size"], file["changed_ns"]):
+        if (current.size_bytes, current.changed_ns) != (file["size"], file["changed_ns"]):
             return (
                 f"in {self.declared.path} has changed since it was "
-                f"assigned to an epoch ({file['size']} bytes then, {found.size_bytes} now)"
+                f"assigned to an epoch ({file['size']} bytes then, {current.size_bytes} now)"
             )
         return None
 

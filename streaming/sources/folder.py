@@ -63,7 +63,7 @@ class InputFolder(Protocol):
     """Where the disk with the folder was mounted when files were last seen in it; `None` if none were."""
 
     def list(
-        self, known: Collection[str], again: Collection[str], *, now: float, mount: str | None
+        self, taken: Collection[str], again: Collection[str], *, now: float, mount: str | None
     ) -> Sequence[ListedFile]:
         """The input files, of the known ones only those that are asked for again; raises while the folder is away."""
 
@@ -85,7 +85,7 @@ class RemoteFolder:
     mount: str | None = None
 
     def list(
-        self, known: Collection[str], again: Collection[str], *, now: float, mount: str | None
+        self, taken: Collection[str], again: Collection[str], *, now: float, mount: str | None
     ) -> Sequence[ListedFile]:
         """List the prefix, a page of names for each thousand objects."""
         try:
@@ -99,7 +99,7 @@ class RemoteFolder:
         return [
             self._as_listed(info)
             for info in infos
-            if ((name := info.base_name) not in known or name in again)
+            if ((name := info.base_name) not in taken or name in again)
             and self.is_input(name)
             and info.is_file
         ]
@@ -141,12 +141,12 @@ class LocalFolder:
     _listed_at: float = float("-inf")
 
     def list(
-        self, known: Collection[str], again: Collection[str], *, now: float, mount: str | None
+        self, taken: Collection[str], again: Collection[str], *, now: float, mount: str | None
     ) -> Sequence[ListedFile]:
         """Look at the files that are not known, and at those that are asked for again."""
         try:
             names = self._names if self._is_unchanged(now) else self._read_names(now, mount)
-            self._names = [name for name in names if name not in known and self.is_input(name)]
+            self._names = [name for name in names if name not in taken and self.is_input(name)]
             files = (self._find(name) for name in dict.fromkeys((*self._names, *again)))
             return [file for file in files if file is not None]
         except FileNotFoundError as error:
@@ -161,9 +161,9 @@ class LocalFolder:
     def require(self, mount: str | None) -> None:
         """Raise if there is no folder, or only the empty one that a disk is mounted over."""
         try:
-            found = self.find_mount(self.root)
+            mounted = self.find_mount(self.root)
             with os.scandir(self.root) as entries:
-                self._require_mounted(any(entries), mount, found)
+                self._require_mounted(any(entries), mount, mounted)
         except FileNotFoundError as error:
             raise _away(self.path) from error
         except OSError as error:
@@ -175,8 +175,8 @@ class LocalFolder:
         Its time of change says so on a local file system, once the folder was read some time after it. That it is
         read every minute all the same is a precaution.
         """
-        found = Path(self.root).stat()
-        state = (found.st_dev, found.st_ino, found.st_mtime_ns)
+        status = Path(self.root).stat()
+        state = (status.st_dev, status.st_ino, status.st_mtime_ns)
         if state != self._state or now < self._unchanged_since:
             self._state, self._unchanged_since = state, now
         return (
@@ -186,17 +186,17 @@ class LocalFolder:
         )
 
     def _read_names(self, now: float, mount: str | None) -> Sequence[str]:
-        found = self.find_mount(self.root)  # before the names: an unmounted folder has none
+        mounted = self.find_mount(self.root)  # before the names: an unmounted folder has none
         names = os.listdir(self.root)  # noqa: PTH208 - a tenth of the time of a Path for each
-        self._require_mounted(bool(names), mount, found)
-        self._kind, self._listed_at = found.kind, now
+        self._require_mounted(bool(names), mount, mounted)
+        self._kind, self._listed_at = mounted.kind, now
         if names:
-            self.mount = found.point
+            self.mount = mounted.point
         return names
 
-    def _require_mounted(self, has_files: bool, mount: str | None, found: Mount) -> None:  # noqa: FBT001
+    def _require_mounted(self, has_files: bool, mount: str | None, mounted: Mount) -> None:  # noqa: FBT001
         expected = self.mount or mount
-        if not has_files and expected not in (None, SYSTEM_DISK, found.point):
+        if not has_files and expected not in (None, SYSTEM_DISK, mounted.point):
             raise TransientError(
                 f"the input folder {self.path} is away: it was on a disk at {expected}, and is empty",
                 hint="mount the disk: the stream waits, and continues then; if its files are lost for good, put any "
@@ -205,12 +205,12 @@ class LocalFolder:
 
     def _find(self, name: str) -> ListedFile | None:
         try:
-            found = os.stat(f"{self.root}/{name}")  # noqa: PTH116 - a third of the time of a Path
+            status = os.stat(f"{self.root}/{name}")  # noqa: PTH116 - a third of the time of a Path
         except FileNotFoundError:
             return None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return None
-        return ListedFile(name, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return ListedFile(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def unlisted(path: str, error: OSError) -> TransientError:

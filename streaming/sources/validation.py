@@ -76,7 +76,7 @@ class RecordValidator:
                 ) from error
             yield conform(rows, self.schema)
 
-    def rejected(
+    def read_rejected(
         self, filesystem: fs.FileSystem, path: str, aside: Collection[int]
     ) -> Iterator[RejectedRecord]:
         """Read the rejected records, each with the reason."""

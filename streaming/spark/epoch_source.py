@@ -31,7 +31,7 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.gate import Gate
 from holdfast.streaming.inbox import Inbox
-from holdfast.streaming.sources.assigned import assigned_names
+from holdfast.streaming.sources.assigned import check_assigned
 from holdfast.streaming.sources.base import Source, Split, Taken
 from holdfast.streaming.sources.factory import columns, open_source
 from holdfast.streaming.sources.folder import ListedFile
@@ -199,7 +199,7 @@ class EpochReader(DataSourceStreamReader):
 
     def _assigned_names(self, files: Sequence[ListedFile]) -> set[str]:
         # opens the control store, which only a proposer needs
-        return assigned_names(self._store, self._spec.stream.name, self._spec.replica, files)
+        return check_assigned(self._store, self._spec.stream.name, self._spec.replica, files)
 
     def _next(self, start: dict[str, Any]) -> Epoch | None:
         gate, number = self._gate.get(), start["epoch"] + 1

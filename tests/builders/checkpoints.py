@@ -138,7 +138,7 @@ class SyntheticCheckpoint:
 
 
 def whole_number(version: int, every: int) -> bool:
-    """Whether this version is one at which everything is written anew."""
+    """Whether this version is one at which everything is written again."""
     return version % every == 0
 
 

@@ -192,7 +192,7 @@ def take_over(store: ControlStore, look: FailoverView) -> Lease | None:
         look.stream,
         look.secondary,
         primary=look.primary,
-        seen=look.lease,
+        observed=look.lease,
         ttl_seconds=TTL_SECONDS,
         reason="seen dead",
     )

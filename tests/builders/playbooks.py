@@ -63,7 +63,7 @@ def a_waiter(project: Project, beat: Callable[[], None] = lambda: None) -> Strea
 def take_over(project: Project, secondary: str, *, primary: str | None = None) -> None:
     """The secondary becomes the primary; `primary` is whom it takes over from, if it lives."""
     taken = project.store.takeovers.take(
-        CLICKS, secondary, primary=primary, seen=None, ttl_seconds=3.0, reason="gone"
+        CLICKS, secondary, primary=primary, observed=None, ttl_seconds=3.0, reason="gone"
     )
     assert taken is not None
 

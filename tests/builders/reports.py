@@ -92,7 +92,7 @@ def record_takeover(
     project: Project, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
 ) -> None:
     """What a secondary writes that has become the primary and is level; detection is 1 s of it."""
-    told = {
+    cells = {
         SampleName.WIRE_SEND_SECONDS: 0.1,
         SampleName.REPLAY_SECONDS: max(seconds - 1.1, 0.0),
         SampleName.REPLAY_ROWS: rows,
@@ -102,7 +102,7 @@ def record_takeover(
     project.store.samples.write(
         [
             Sample(stream=CLICKS, replica=by, name=name, value=value, epoch=9, at=at)
-            for name, value in told.items()
+            for name, value in cells.items()
         ]
     )
 

@@ -67,9 +67,9 @@ def a_secondary(
     alive: bool = True,
     host: str = HOST,
 ) -> ReplicaRow:
-    """A secondary that has not told its process, or one whose process is gone or on another host.
+    """A secondary that has not reported its process, or one whose process is gone or on another host.
 
-    It desires what it has unless told otherwise.
+    It desires what it has unless said otherwise.
     """
     store = project.store
     registered = store.replicas.register(

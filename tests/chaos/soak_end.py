@@ -11,7 +11,7 @@ from holdfast.orchestration.retention import prune_records, rotate_logs
 from holdfast.resources.control_store.schema import metadata
 from holdfast.resources.vault import catalogue
 from tests.chaos.soak_plan import MEGABYTE, Engine, Work, list_excesses
-from tests.chaos.soak_project import PATIENCE_SECONDS, SoakProject, SoakStream, read_patiently
+from tests.chaos.soak_project import PATIENCE_SECONDS, SoakProject, SoakStream, read_with_retries
 
 LEFT_SECONDS = 60.0
 DIFFERENCES = {
@@ -30,7 +30,7 @@ def require_settled(soak: SoakProject) -> None:
     for stream in soak.streams.values():
         stream.await_new_epochs()
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while unsettled := read_patiently(lambda stream=stream: _find_unsettled(stream)):
+        while unsettled := read_with_retries(lambda stream=stream: _find_unsettled(stream)):
             assert time.monotonic() < deadline, f"{stream.name}: {unsettled}: {stream.story()}"
             time.sleep(0.5)
 

@@ -19,7 +19,7 @@ from holdfast.orchestration.jobs.maintenance import PruneConfig, prune_snapshots
 from holdfast.resources.control_store.records import ReplicaRow
 from tests.chaos.faults import is_alive
 from tests.chaos.soak_plan import Injection
-from tests.chaos.soak_project import PATIENCE_SECONDS, SoakProject, SoakStream, read_patiently
+from tests.chaos.soak_project import PATIENCE_SECONDS, SoakProject, SoakStream, read_with_retries
 from tests.live.faults import POINTS, arm, disarm
 from tests.live.postgres import (
     cut_connections,
@@ -72,7 +72,7 @@ class Injector:
 
     def _kill_at_point(self, injection: Injection, stream: SoakStream) -> str:
         row, point = self._primary(stream), _choose(POINTS, injection)
-        arm(stream.root, point, read_patiently(stream.epoch), replica=row.id)
+        arm(stream.root, point, read_with_retries(stream.epoch), replica=row.id)
         deadline = time.monotonic() + POINT_SECONDS
         while is_alive(row) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -82,13 +82,13 @@ class Injector:
         return f"{row.id} {point}"
 
     def _kill_secondary(self, _: Injection, stream: SoakStream) -> str:
-        row = read_patiently(stream.look).secondary
+        row = read_with_retries(stream.look).secondary
         if row is None or not is_alive(row):
             raise NotApplicableError
         return f"{stream.hit(row).id}"
 
     def _kill_both(self, _: Injection, stream: SoakStream) -> str:
-        status = read_patiently(stream.look)
+        status = read_with_retries(stream.look)
         rows = [row for row in (status.primary, status.secondary) if row and is_alive(row)]
         if not rows:
             raise NotApplicableError
@@ -112,7 +112,7 @@ class Injector:
 
     def _corrupt_snapshot(self, _: Injection, stream: SoakStream) -> str:
         """The newest snapshot loses its end after the drivers that might need it are killed."""
-        newest = read_patiently(lambda: self._soak.project.store.snapshots.newest(stream.name))
+        newest = read_with_retries(lambda: self._soak.project.store.snapshots.newest(stream.name))
         if newest is None:
             raise NotApplicableError
         killed = self._kill_both(_, stream)
@@ -286,14 +286,14 @@ class Injector:
     @staticmethod
     def _restore_words(injection: Injection, stream: SoakStream) -> tuple[str, ...]:
         back = 1 + int(injection.draw * MOST_EPOCHS_BACK)
-        epoch = max(0, read_patiently(stream.epoch) - back)
+        epoch = max(0, read_with_retries(stream.epoch) - back)
         return "restore", stream.name, "--epoch", str(epoch), "--yes"
 
     def _finish_restore(self, stream: SoakStream) -> None:
-        """What the operator is told to do with a restore that was cut short: run the command again."""
+        """What the documentation advises for a restore that was cut short: run the command again."""
         restores = self._soak.project.store.restores
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while (restore := read_patiently(lambda: restores.newest(stream.name))) is not None:
+        while (restore := read_with_retries(lambda: restores.newest(stream.name))) is not None:
             if restore.finished:
                 return
             assert time.monotonic() < deadline, f"{stream.name}: unfinished: {restore}"
@@ -359,7 +359,7 @@ class Injector:
         """The primary, once there is one with a process."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            row = read_patiently(stream.look).primary
+            row = read_with_retries(stream.look).primary
             if row is not None and row.pid is not None and is_alive(row):
                 return row
             time.sleep(0.2)

@@ -81,8 +81,8 @@ class SoakStream(LiveStream):
     def await_new_epochs(self, count: int = 2) -> float:
         """Wait until the stream has committed so many epochs more; returns the seconds that took."""
         began = time.monotonic()
-        goal = read_patiently(self.epoch) + count
-        while (reached := read_patiently(self.epoch)) < goal:
+        goal = read_with_retries(self.epoch) + count
+        while (reached := read_with_retries(self.epoch)) < goal:
             waited = time.monotonic() - began
             assert waited < PATIENCE_SECONDS, (
                 f"{self.name} has committed {reached} and not {goal} after {waited:.0f} s: {self.story()}"
@@ -158,7 +158,7 @@ def _is_ancestor(process: psutil.Process) -> bool:
     return process in psutil.Process().parents()
 
 
-def read_patiently(read: Callable[[], Value]) -> Value:
+def read_with_retries(read: Callable[[], Value]) -> Value:
     """Read, again and again while the control store does not answer."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:

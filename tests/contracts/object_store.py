@@ -56,7 +56,7 @@ class ObjectStoreContract:
         assert b"".join(store.read("digits", start=start, length=length)) == expected
 
     @pytest.mark.parametrize("start", [0, 5])
-    def test_a_missing_object_is_told_apart(self, store: ObjectStore, start: int) -> None:
+    def test_a_missing_object_is_an_error_of_its_own(self, store: ObjectStore, start: int) -> None:
         with pytest.raises(MissingObjectError):
             list(store.read("never/written", start=start))
 

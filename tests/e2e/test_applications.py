@@ -65,7 +65,7 @@ def runs(
 
 @pytest.fixture(scope="module")
 def again(runs: dict[str, AppRun]) -> dict[str, AppRun]:
-    """The same, after a third driver has computed everything anew and sent it, as a second active replica does."""
+    """The same, after a third driver has computed everything again and sent it, as a second active replica does."""
     for run in runs.values():
         run.replica("three")
     root = next(iter(runs.values())).project.config.root.parent
@@ -161,7 +161,7 @@ def test_what_cannot_be_read_is_a_dead_letter_and_the_rest_meets_the_expectation
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", QUERIES)
-def test_a_replica_that_computes_every_epoch_anew_comes_to_the_same_digests(
+def test_a_replica_that_computes_every_epoch_again_comes_to_the_same_digests(
     again: dict[str, AppRun], stream: str
 ) -> None:
     store = again[stream].project.store

@@ -31,14 +31,14 @@ def resources(memory: str, **changes: Any) -> dict[str, Any]:
     return {**DECLARATION["resources"], "driver_memory": memory, **changes}
 
 
-def test_a_stream_is_migrated_while_it_runs_and_whoever_dies_nothing_is_lost(
+def test_a_stream_is_migrated_while_it_runs_and_whichever_replica_dies_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     with a_live_stream(tmp_path / "project", **TIERED) as stream:
         stream.start()
         stream.wait(lambda: len(stream.project.store.snapshots.of(NAME)) > 1, "snapshots")
         _an_incompatible_state_is_refused(stream)
-        _a_level_target_takes_over(stream, elsewhere=tmp_path / "elsewhere")
+        _target_that_has_caught_up_takes_over(stream, elsewhere=tmp_path / "elsewhere")
         _a_killed_source_is_followed_by_the_target(stream)
         _a_killed_target_is_started_again(stream)
         _a_dead_run_is_finished_by_the_next(stream)
@@ -110,7 +110,7 @@ def _an_incompatible_state_is_refused(stream: LiveStream) -> None:
     assert stream.project.store.migrations.history(NAME) == []
 
 
-def _a_level_target_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
+def _target_that_has_caught_up_takes_over(stream: LiveStream, *, elsewhere: Path) -> None:
     """Other code, other memory, and another folder: as on another disk."""
     old = stream.primary()
     declared = release(stream, "releases/2", "from holdfast.apps.word_count.stream import build")
@@ -133,14 +133,14 @@ def _a_killed_source_is_followed_by_the_target(stream: LiveStream) -> None:
     stream.declare(resources=resources("1200m"))
     with stream.upon("TurnSwitch", lambda: stream.signal(signal.SIGKILL)):
         list(stream.migrate(MigrationRequest(protocol=Protocol.REPLAY)))
-    _demand(stream, memory="1200m")
+    _require_memory(stream, memory="1200m")
 
 
 def _a_killed_target_is_started_again(stream: LiveStream) -> None:
     stream.declare(resources=resources("1300m"))
     with stream.upon("AwaitCatchUp", lambda: stream.signal(signal.SIGKILL)):
         list(stream.migrate(MigrationRequest(protocol=Protocol.LEGACY)))
-    _demand(stream, memory="1300m")
+    _require_memory(stream, memory="1300m")
 
 
 def _a_dead_run_is_finished_by_the_next(stream: LiveStream) -> None:
@@ -150,7 +150,7 @@ def _a_dead_run_is_finished_by_the_next(stream: LiveStream) -> None:
     assert next(steps).name == "LaunchSecondary"
     steps.close()  # type: ignore[attr-defined]
     assert "FinishMigration" in {step.name for step in stream.recover()}
-    _demand(stream, memory="1400m")
+    _require_memory(stream, memory="1400m")
 
 
 def _a_target_that_fails_is_let_go(stream: LiveStream) -> None:
@@ -164,10 +164,10 @@ def _a_target_that_fails_is_let_go(stream: LiveStream) -> None:
         list(stream.migrate(MigrationRequest(within_seconds=8.0)))
     assert stream.primary().id == primary.id
     assert stream.look().secondary is None
-    _demand(stream, memory="1400m")
+    _require_memory(stream, memory="1400m")
 
 
-def _demand(stream: LiveStream, *, memory: str) -> None:
+def _require_memory(stream: LiveStream, *, memory: str) -> None:
     row = stream.project.store.streams.get(NAME)
     assert row is not None
     assert row.declaration["resources"]["driver_memory"] == memory

@@ -1,4 +1,4 @@
-"""A driver that is paused for longer than its lease, and one that is told to end."""
+"""A driver that is paused for longer than its lease, and one that is asked to end."""
 
 import signal
 from pathlib import Path
@@ -34,12 +34,12 @@ def test_a_paused_driver_that_was_replaced_finds_that_it_lost_and_leaves(tmp_pat
         row = stream.project.store.replicas.get(paused.id)
         assert row is not None
         assert row.state is ReplicaState.FENCED
-        _leaves_in_good_order_when_told_to(stream)
+        _leaves_in_good_order_when_asked_to(stream)
         proof = stream.prove()
         assert proof.holds, proof
 
 
-def _leaves_in_good_order_when_told_to(stream: LiveStream) -> None:
+def _leaves_in_good_order_when_asked_to(stream: LiveStream) -> None:
     """SIGTERM: the epoch is finished, a last snapshot shipped, the lease free, the exit code 0."""
     store = stream.project.store
     store.streams.desire(NAME, DesiredState.STOPPED)

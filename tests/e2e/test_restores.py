@@ -73,7 +73,7 @@ def test_a_stream_goes_back_beside_a_zombie_and_on_and_its_fork_goes_another_way
 
 @contextmanager
 def a_zombie(stream: LiveStream) -> Iterator[ReplicaRow]:
-    """A primary on another host, as far as anybody can tell, that is paused and wakes up later."""
+    """A primary on another host, as far as can be observed, that is paused and wakes up later."""
     paused = stream.primary()
     process = find_process(paused)
     assert process is not None

@@ -44,7 +44,7 @@ def fail_over(stream: LiveStream, point: str) -> None:
     assert fallen.state == "fenced"
 
 
-def told(stream: LiveStream) -> set[str]:
+def sample_names(stream: LiveStream) -> set[str]:
     """What the primary has measured of its takeover."""
     samples = stream.project.store.samples.latest(NAME)
     primary = stream.primary().id
@@ -77,10 +77,11 @@ def test_in_every_tier_the_secondary_of_a_killed_primary_goes_on_by_itself(tmp_p
             assert stream.look().covered is tier
             fail_over(stream, point)
             stream.wait(
-                lambda: SampleName.RECOVERY_SECONDS in told(stream), "sample of the recovery"
+                lambda: SampleName.RECOVERY_SECONDS in sample_names(stream),
+                "sample of the recovery",
             )
-            assert {SampleName.DETECT_SECONDS, SampleName.REPLAY_SECONDS} <= told(stream)
-            assert steps_of(tier) <= told(stream)
+            assert {SampleName.DETECT_SECONDS, SampleName.REPLAY_SECONDS} <= sample_names(stream)
+            assert steps_of(tier) <= sample_names(stream)
         stream.wait(
             lambda: taken_over_by(stream) == stream.primary().id, "incident of the failover"
         )

@@ -48,7 +48,7 @@ class SimulatedDrivers:
         primary = replicas.live(CLICKS, Slot.PRIMARY)
         secondary = replicas.live(CLICKS, Slot.SECONDARY)
         if primary is not None and primary.desired == OFF:
-            replicas.end(primary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
+            replicas.end(primary.id, ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         elif primary is not None and _lives(primary):
             a_heartbeat(self.project, primary.id, epoch=self.epoch)
         if secondary is not None and _lives(secondary):
@@ -63,7 +63,7 @@ class SimulatedDrivers:
     def _act_as_secondary(self, row: ReplicaRow, primary: ReplicaRow | None) -> None:
         store = self.project.store
         if row.desired == OFF:
-            store.replicas.end(row.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
+            store.replicas.end(row.id, ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         elif self.failing:
             self.failing -= 1
             store.replicas.end(row.id, ReplicaState.FAILED, "no room", by=EndedBy.REPLICA)
@@ -72,7 +72,7 @@ class SimulatedDrivers:
                 CLICKS,
                 row.id,
                 primary=None if primary is None else primary.id,
-                seen=store.leases.get(CLICKS),
+                observed=store.leases.get(CLICKS),
                 ttl_seconds=3.0,
                 reason="gone",
             )

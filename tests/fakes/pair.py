@@ -49,7 +49,7 @@ class SimulatedReplica:
     alive: bool = True
     caught_up: bool = False
     paused: bool = False
-    rollout: int = 0
+    migration: int = 0
 
     def follow(self) -> None:
         """Do one turn towards what is desired."""
@@ -71,7 +71,7 @@ class SimulatedPair:
     fates: list[str] = field(default_factory=list)
     token: int = 1
     born: int = 0
-    rollout: int = 0
+    last_migration: int = 0
     migration: MigrationFacts | None = None
 
     def observed(self) -> RecoverFacts:
@@ -81,8 +81,10 @@ class SimulatedPair:
             token=self.token,
             tier=self.tier,
             secondary=self._secondary_view(),
-            rollout=self.rollout if self.migration is None else self.migration.rollout,
-            primary_rollout=0 if self.primary is None else self.primary.rollout,
+            desired_migration=self.last_migration
+            if self.migration is None
+            else self.migration.number,
+            primary_migration=0 if self.primary is None else self.primary.migration,
             migration=self.migration,
         )
 
@@ -127,7 +129,7 @@ class SimulatedPair:
         wanted = SECONDARY[self.tier]
         if self.primary is None or not self.primary.alive or not self.primary.caught_up:
             return False
-        if self.migration is not None or self.primary.rollout != self.rollout:
+        if self.migration is not None or self.primary.migration != self.last_migration:
             return False
         if self.secondary is None:
             return wanted == OFF
@@ -158,7 +160,7 @@ class SimulatedPair:
             observed=secondary.observed,
             desired=secondary.desired,
             paused=secondary.paused,
-            rollout=secondary.rollout,
+            migration=secondary.migration,
         )
 
     def _act(self, step: RecoverStep, *, cut: bool) -> None:  # noqa: C901 (one case per step)
@@ -202,13 +204,13 @@ class SimulatedPair:
                 assert self.secondary is None, "a secondary would take over"
                 self.primary = None
             case FinishMigration() if migration is not None:
-                self.rollout, self.migration = step.rollout, None
+                self.last_migration, self.migration = step.rollout, None
             case RollBack():
                 self.migration = None
 
     def _fence(self, step: Fence) -> None:
         if self.primary is not None and self.primary.id == step.primary:
-            rolled_back = self.migration is None and self.primary.rollout != self.rollout
+            rolled_back = self.migration is None and self.primary.migration != self.last_migration
             assert rolled_back or not self.primary.alive, "a live primary was fenced"
             self.token += 1
             self.primary = None
@@ -220,15 +222,17 @@ class SimulatedPair:
             self.born += 1
             migration = self.migration
             legacy = migration is not None and migration.protocol is Protocol.LEGACY
-            rollout = migration.rollout if migration is not None and legacy else self.rollout
-            self.primary = SimulatedReplica(f"words-{self.born}", PRIMARY, PRIMARY, rollout=rollout)
+            number = migration.number if migration is not None and legacy else self.last_migration
+            self.primary = SimulatedReplica(
+                f"words-{self.born}", PRIMARY, PRIMARY, migration=number
+            )
 
     def _launch_secondary(self) -> None:
         if self.secondary is None:
             self.born += 1
-            rollout = self.observed().rollout
+            number = self.observed().desired_migration
             deployed = Switches(deploy=True)
-            self.secondary = SimulatedReplica(f"words-{self.born}", deployed, rollout=rollout)
+            self.secondary = SimulatedReplica(f"words-{self.born}", deployed, migration=number)
 
     def _turn(self, step: TurnSwitch, *, cut: bool) -> None:
         view, secondary = self._secondary_view(), self.secondary

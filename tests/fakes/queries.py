@@ -1,4 +1,4 @@
-"""QuerySwap without Spark: they stop when they are told to, as slowly as a test wants."""
+"""QuerySwap without Spark: they stop when they are asked to, as slowly as a test wants."""
 
 import threading
 from collections.abc import Callable

@@ -119,16 +119,16 @@ class SimulatedRestore:
                     self.table = {e: h for e, h in self.table.items() if e <= step.epoch}
                     self.table_open_for = step.history
             case restore.EndRestore():
-                self._demand_back()
+                self._require_back()
                 if not self.finished:
                     self.finished, self.wanted = True, self.was_running
             case restore.StartStream():
-                self._demand_back()
+                self._require_back()
                 self.lives = self.caught_up = True
             case restore.FetchSnapshot():
                 raise AssertionError("there is nothing to fetch")
 
-    def _demand_back(self) -> None:
+    def _require_back(self) -> None:
         """A replica that starts now begins at the epoch, with nothing after it."""
         assert max(self.ledger) == max(self.table) == self.epoch
         assert all(epoch <= self.epoch for epoch, _ in self.countable())

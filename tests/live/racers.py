@@ -123,10 +123,10 @@ def commit_beside_a_restore(url: str, name: str) -> int:
     """One restores to epoch 2 while the others go on committing for as long as they may."""
     with at_once(url) as store:
         if name == "p0":
-            wish = store.restores.request("words", epoch=2, snapshot=None, why="", run="")
+            request = store.restores.request("words", epoch=2, snapshot=None, why="", run="")
             while (last := store.ledger.last("words")) is None or last.epoch < 20:
                 continue
-            return store.restores.begin(wish) or 0
+            return store.restores.begin(request) or 0
         for epoch in range(10_000):
             try:
                 store.ledger.commit(an_entry(epoch, replica=name))
@@ -141,20 +141,20 @@ def begin_restores(url: str, streams: list[str]) -> None:
         for stream in streams:
             store.streams.declare(stream, {}, "deployed")
             store.streams.desire(stream, DesiredState.RUNNING)
-            wish = store.restores.request(stream, epoch=2, snapshot=None, why="", run="")
-            store.restores.stop_for(wish)
-            store.restores.begin(wish)
+            request = store.restores.request(stream, epoch=2, snapshot=None, why="", run="")
+            store.restores.stop_for(request)
+            store.restores.begin(request)
 
 
 def finish_or_stop(url: str, name: str) -> int:
     """One finishes the restore of each stream, while the others stop the streams for it."""
     with at_once(url) as store:
-        wishes = [store.restores.newest(row.name) for row in store.streams.all()]
-        known = [wish for wish in wishes if wish is not None]
+        requests = [store.restores.newest(row.name) for row in store.streams.all()]
+        known = [request for request in requests if request is not None]
         if name != "p0":
-            return sum(store.restores.stop_for(wish) for wish in known)
-        for wish in known:
-            store.restores.finish(wish)
+            return sum(store.restores.stop_for(request) for request in known)
+        for request in known:
+            store.restores.finish(request)
     return 0
 
 

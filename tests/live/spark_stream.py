@@ -97,7 +97,7 @@ class SparkStream:
 
     @contextmanager
     def live_copy(self) -> Iterator[Path]:
-        """A primary, as far as anybody can tell, on a copy of the checkpoint."""
+        """A primary, as far as can be observed, on a copy of the checkpoint."""
         self.copies += 1
         replica, store = f"copy-{self.copies}", self.runner.store
         folder = self.runner.home / "replicas" / replica

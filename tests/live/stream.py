@@ -101,8 +101,8 @@ class LiveStream:
         self._note()
         return steps
 
-    def migrate(self, wish: MigrationRequest) -> Iterator[StepDone[RecoverStep]]:
-        for performed in Migrate(self.project, self.name, "test", request=wish).steps():
+    def migrate(self, request: MigrationRequest) -> Iterator[StepDone[RecoverStep]]:
+        for performed in Migrate(self.project, self.name, "test", request=request).steps():
             self._note()
             yield performed
 

@@ -131,8 +131,8 @@ def _facts(state: State, bound: Bound) -> RecoverFacts:
         failures_in_a_row=store.failures,
         tier=Tier(store.tier),
         secondary=None if secondary is None else _view(state, secondary, bound),
-        rollout=store.rollout if migration is None else migration.rollout,
-        primary_rollout=0 if primary is None else primary.rollout,
+        desired_migration=store.rollout if migration is None else migration.number,
+        primary_migration=0 if primary is None else primary.rollout,
         migration=migration,
     )
 
@@ -171,7 +171,7 @@ def _view(state: State, row: Row, bound: Bound) -> SecondaryView:
         reason=verdict.reason,
         observed=switches(row.observed),
         desired=switches(row.desired),
-        rollout=row.rollout,
+        migration=row.rollout,
     )
 
 
@@ -200,7 +200,7 @@ def _migration_facts(state: State) -> MigrationFacts | None:
     behind = _behind(state)
     caught_up = behind is not None and behind <= MOST_BEHIND.get(protocol, 0)
     return MigrationFacts(
-        rollout=migration.rollout,
+        number=migration.rollout,
         protocol=protocol,
         caught_up=caught_up,
         overdue=migration.overdue,

@@ -170,7 +170,7 @@ class Pair:
             STREAM,
             secondary,
             primary=claimed,
-            seen=seen and seen[1],
+            observed=seen and seen[1],
             ttl_seconds=TTL_SECONDS,
             reason="",
         )

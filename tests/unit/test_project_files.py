@@ -1,4 +1,4 @@
-"""The files around the code: what they promise to people and to CI."""
+"""The files around the code: what they promise to users and to CI."""
 
 import json
 import os
@@ -15,6 +15,8 @@ import yaml
 from tests.order import LONGEST_FIRST
 
 REPOSITORY = Path(__file__).parents[2]
+OF_ONE_KIND = ("commands", "demo", "versions")
+"""Rooms whose modules are not named one by one."""
 
 
 def run(*command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -57,13 +59,25 @@ def test_the_commands_are_listed_without_installing_anything() -> None:
         assert f"make {command} " in listed
 
 
-def test_ci_runs_what_people_run() -> None:
+def test_ci_runs_what_developers_run() -> None:
     assert "make test" in (REPOSITORY / ".ci" / "run").read_text()
     assert (REPOSITORY / ".ci" / "run").stat().st_mode & 0o111
 
 
 def test_the_files_that_run_first_are_there() -> None:
     assert [file for file in LONGEST_FIRST if not (REPOSITORY / file).is_file()] == []
+
+
+def test_the_map_of_the_code_names_every_module() -> None:
+    text = (REPOSITORY / "docs" / "architecture.md").read_text().partition("## The tree")[2]
+    tree = text.split("```")[1]
+    floors = {block.partition("/")[0]: block for block in tree.strip().split("\n\n")}
+    for floor in set(floors) - {"tests"}:
+        paths = [
+            path.relative_to(REPOSITORY / floor) for path in Path(REPOSITORY, floor).rglob("*.py")
+        ]
+        names = {path.stem for path in paths if path.parent.name not in OF_ONE_KIND}
+        assert names - {"__init__"} <= set(re.findall(r"\w+", floors[floor])), floor
 
 
 def test_constraints_are_versions_only_and_cover_what_is_declared() -> None:

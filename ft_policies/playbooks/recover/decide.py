@@ -47,7 +47,7 @@ def next_step(facts: RecoverFacts) -> RecoverStep | None:
 def _recover(facts: RecoverFacts) -> RecoverStep | None:
     match facts.verdict.health:
         case Health.HEALTHY | Health.LAGGING:
-            return _undo_rollout(facts) or _adjust_secondary(facts)
+            return _undo_migration(facts) or _adjust_secondary(facts)
         case Health.STOPPED:
             return None if facts.secondary is None else _stop_secondary(facts.secondary)
         case Health.MISSING:
@@ -57,7 +57,7 @@ def _recover(facts: RecoverFacts) -> RecoverStep | None:
         case Health.DEAD | Health.SILENT | Health.DISPUTED | Health.STUCK:
             return Fence(_primary_of(facts), facts.token, facts.verdict.reason)
         case Health.STARTING | Health.REPLAYING | Health.WAITING:
-            return _undo_rollout(facts) or AwaitCatchUp(_primary_of(facts))
+            return _undo_migration(facts) or AwaitCatchUp(_primary_of(facts))
         case Health.STOPPING:
             return AwaitPrimaryExit(_primary_of(facts))
 
@@ -74,9 +74,9 @@ def _replace_primary(facts: RecoverFacts) -> RecoverStep:
     return Launch()
 
 
-def _undo_rollout(facts: RecoverFacts) -> RecoverStep | None:
+def _undo_migration(facts: RecoverFacts) -> RecoverStep | None:
     """Fence a primary that runs a declaration that was rolled back."""
-    if facts.migration is not None or facts.primary_rollout == facts.rollout:
+    if facts.migration is not None or facts.primary_migration == facts.desired_migration:
         return None
     return Fence(_primary_of(facts), facts.token, "it runs a declaration that was rolled back")
 
@@ -88,7 +88,7 @@ def _adjust_secondary(facts: RecoverFacts) -> RecoverStep | None:
         return None if wanted == OFF else _launch_secondary(facts)
     if secondary.health.failed or secondary.health is Health.STOPPING:
         return _stop_secondary(secondary)
-    if secondary.rollout != facts.rollout:
+    if secondary.migration != facts.desired_migration:
         return AwaitSecondaryExit(secondary.id)
     if secondary.paused and wanted.process:
         return None
@@ -115,18 +115,18 @@ def _stop_secondary(secondary: SecondaryView) -> RecoverStep:
 def _migrate(facts: RecoverFacts, migration: MigrationFacts) -> RecoverStep | None:
     """The step that a migration adds; `None` where the stream needs the same as without one."""
     health, fault = facts.verdict.health, migration.fault
-    is_target = facts.primary is not None and facts.primary_rollout == migration.rollout
+    is_target = facts.primary is not None and facts.primary_migration == migration.number
     if health.is_running:
         if is_target and migration.differs is None:
-            return FinishMigration(migration.rollout)
+            return FinishMigration(migration.number)
         if fault is None:
             return _towards_target(facts, migration)
-        return RollBack(migration.rollout, fault)
+        return RollBack(migration.number, fault)
     waits = health in (Health.STARTING, Health.REPLAYING, Health.WAITING)
     unfit = is_target and waits and (migration.overdue or migration.differs is not None)
     alone = health in (Health.MISSING, Health.FAILED) and facts.secondary is None
     if fault is not None and (unfit or alone):
-        return RollBack(migration.rollout, fault)
+        return RollBack(migration.number, fault)
     return None
 
 

@@ -1,6 +1,6 @@
 """The facts of a migration: a new declaration for the replicas of a stream, while it runs.
 
-A declaration that is being rolled out has a rollout number. The first replica that runs it is the target:
+Migrations of a stream are numbered. The first replica that runs the new declaration is the target:
 it starts as a secondary, comes as near to the primary as the protocol requires, and gets the lease. Until then
 the old primary has not stopped, so a rollback only stops the target.
 """
@@ -47,9 +47,9 @@ no longer does."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationFacts:
-    """A migration that is under way; `before` is the rollout that it replaces."""
+    """A migration that is under way; `before` is the number of the one before it."""
 
-    rollout: int
+    number: int
     protocol: Protocol
     before: int = 0
     caught_up: bool = False

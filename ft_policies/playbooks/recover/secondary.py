@@ -16,7 +16,7 @@ class SecondaryView:
     observed: Switches
     desired: Switches
     paused: bool = False
-    rollout: int = 0
+    migration: int = 0
 
     def next_change(self, wanted: Switches) -> SwitchChange | None:
         """The change that comes next, even if only an earlier plan's desire has to be corrected."""

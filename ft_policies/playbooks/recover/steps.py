@@ -39,7 +39,7 @@ _SWITCH_EFFECTS: Mapping[tuple[Switch, bool], str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverFacts:
-    """A stream and its replicas; `rollout` is the one that the replicas should run."""
+    """A stream and its replicas; `desired_migration` is the number of the one that the replicas should run."""
 
     verdict: HealthVerdict
     primary: str | None
@@ -50,8 +50,8 @@ class RecoverFacts:
     secondary: SecondaryView | None = None
     secondary_failures_in_a_row: int = 0
     last_secondary_failure: str = ""
-    rollout: int = 0
-    primary_rollout: int = 0
+    desired_migration: int = 0
+    primary_migration: int = 0
     migration: MigrationFacts | None = None
 
     @property
@@ -90,11 +90,11 @@ class Launch:
         return "starts a new primary from the newest snapshot"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
-        migration, rollout = facts.migration, facts.rollout
+        migration, number = facts.migration, facts.desired_migration
         # While the stream migrates only `legacy` launches its target as the primary.
         if migration is not None and migration.protocol is not Protocol.LEGACY:
-            rollout = migration.before
-        return facts.with_health(Health.STARTING, primary=NEW_PRIMARY, primary_rollout=rollout)
+            number = migration.before
+        return facts.with_health(Health.STARTING, primary=NEW_PRIMARY, primary_migration=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ class AwaitTakeover:
         return f"waits until {self.secondary} has taken over"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
-        rollout = 0 if facts.secondary is None else facts.secondary.rollout
+        number = 0 if facts.secondary is None else facts.secondary.migration
         replaying = facts.with_health(Health.REPLAYING, primary=self.secondary, secondary=None)
-        return replace(replaying, primary_rollout=rollout)
+        return replace(replaying, primary_migration=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class LaunchSecondary:
             reason="",
             observed=OFF,
             desired=Switches(deploy=True),
-            rollout=facts.rollout,
+            migration=facts.desired_migration,
         )
         return replace(facts, secondary=launched)
 
@@ -304,6 +304,7 @@ class FinishMigration:
 
     name: ClassVar = "FinishMigration"
     rollout: int
+    """The number of the migration; the journal has this name for it."""
 
     def describe(self) -> str:
         return "makes the declaration of the target the declaration of the stream"
@@ -318,14 +319,15 @@ class RollBack:
 
     name: ClassVar = "RollBack"
     rollout: int
+    """The number of the migration; the journal has this name for it."""
     reason: str
 
     def describe(self) -> str:
         return f"rolls the migration back: {self.reason}"
 
     def after(self, facts: RecoverFacts) -> RecoverFacts:
-        before = facts.rollout if facts.migration is None else facts.migration.before
-        return replace(facts, migration=None, rollout=before)
+        before = facts.desired_migration if facts.migration is None else facts.migration.before
+        return replace(facts, migration=None, desired_migration=before)
 
 
 RecoverStep: TypeAlias = (

@@ -34,7 +34,7 @@ def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
     streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
         shown = {"problems": problems, "warnings": warnings}
-        facts = {kind: [asdict(problem) for problem in found] for kind, found in shown.items()}
+        facts = {kind: [asdict(problem) for problem in of_kind] for kind, of_kind in shown.items()}
         term.json({**facts, "streams": _facts(streams)})
     elif problems:
         _show_problems(term, warnings, colour="yellow")

@@ -108,22 +108,21 @@ def _diagnose(term: Terminal, project: "Project", stream: str, *, deep: bool) ->
 
 
 def _facts(project: "Project", diagnosis: "Diagnosis") -> dict[str, Any]:
-    from holdfast.orchestration.playbooks.repair.quarantine import quarantined_runs
+    from holdfast.orchestration.playbooks.repair.quarantine import list_quarantined_runs
 
     stream, severity = diagnosis.examined.stream, worst_severity(diagnosis.findings)
     return {
         "stream": stream,
         "severity": severity,
         "findings": [
-            {**asdict(finding), "told": finding.kind.sentence}  # house: old word
-            for finding in diagnosis.findings
+            {**asdict(finding), "sentence": finding.kind.sentence} for finding in diagnosis.findings
         ],
-        "aside": quarantined_runs(project, stream),
+        "aside": list_quarantined_runs(project, stream),
     }
 
 
 def _show(term: Terminal, project: "Project", diagnosis: "Diagnosis") -> None:
-    from holdfast.orchestration.playbooks.repair.quarantine import quarantined_runs
+    from holdfast.orchestration.playbooks.repair.quarantine import list_quarantined_runs
 
     stream = diagnosis.examined.stream
     if diagnosis.findings:
@@ -131,7 +130,7 @@ def _show(term: Terminal, project: "Project", diagnosis: "Diagnosis") -> None:
         term.out.print(f"{NOTE} {fmt.plural(len(diagnosis.findings), 'finding')}")
     else:
         term.out.print(f"{DONE} {escape(stream)}: no finding")
-    for run in quarantined_runs(project, stream):
+    for run in list_quarantined_runs(project, stream):
         term.out.print(
             f"{NOTE} repair {run} keeps objects aside: --confirm {run} deletes them, "
             f"--undo {run} puts them back"

@@ -79,8 +79,8 @@ def tier_table(decision: "Decision") -> Table:
         durations = option.steps
         table.add_row(
             _tier_cell(option, decision),
-            fmt.predicted(option.seconds),
-            *(fmt.predicted(durations[step]) if step in durations else "" for step in steps),
+            fmt.prediction(option.seconds),
+            *(fmt.prediction(durations[step]) if step in durations else "" for step in steps),
             fmt.money(option.money_per_hour),
             escape(option.rejected or ""),
         )
@@ -103,11 +103,11 @@ def tier_list(decision: "Decision") -> RenderableType:
         heading = Table.grid(padding=(0, 2, 0, 0))
         heading.add_row(
             _tier_cell(option, decision),
-            fmt.predicted(option.seconds),
+            fmt.prediction(option.seconds),
             f"{fmt.money(option.money_per_hour)} {decision.currency}/h",
         )
         steps = " + ".join(
-            f"{step.replace('_', ' ')} {fmt.predicted(seconds)}"
+            f"{step.replace('_', ' ')} {fmt.prediction(seconds)}"
             for step, seconds in option.steps.items()
         )
         lines += [heading, *([Padding(f"[dim]{steps}[/dim]", INDENT)] if steps else [])]

@@ -44,40 +44,40 @@ def inputs(
 
     term = terminal(ctx)
     with term.open_storage(stream) as project:
-        found = read_inputs(project, stream)
-        _show(term, found, as_json=as_json)
-        if not prune or not found.unneeded:
+        stream_inputs = read_inputs(project, stream)
+        _show(term, stream_inputs, as_json=as_json)
+        if not prune or not stream_inputs.unneeded:
             return
         if not yes:
-            count = fmt.plural(len(found.unneeded), "input file")
+            count = fmt.plural(len(stream_inputs.unneeded), "input file")
             typer.confirm(f"Delete {count} for good?", abort=True, err=True)
-        delete_unneeded(project, found)
+        delete_unneeded(project, stream_inputs)
     if not as_json:
-        term.out.print(f"{DONE} {fmt.plural(len(found.unneeded), 'input file')} deleted")
+        term.out.print(f"{DONE} {fmt.plural(len(stream_inputs.unneeded), 'input file')} deleted")
 
 
-def _show(term: Terminal, found: "StreamInputs", *, as_json: bool) -> None:
+def _show(term: Terminal, inputs: "StreamInputs", *, as_json: bool) -> None:
     if as_json:
         term.json(
             {
-                "stream": found.stream,
-                "first_epoch": found.first_epoch,
-                "margin_seconds": found.margin.margin_seconds,
-                "lasting": found.margin.recoverable and found.margin.lasting,
-                "needed": [file.name for file in found.needed],
-                "unneeded": [file.name for file in found.unneeded],
+                "stream": inputs.stream,
+                "first_epoch": inputs.first_epoch,
+                "margin_seconds": inputs.margin.margin_seconds,
+                "lasting": inputs.margin.recoverable and inputs.margin.lasting,
+                "needed": [file.name for file in inputs.needed],
+                "unneeded": [file.name for file in inputs.unneeded],
             }
         )
         return
-    for file in found.unneeded:
+    for file in inputs.unneeded:
         term.out.print(file.name, markup=False, highlight=False)
-    needed, unneeded = (_sum(files) for files in (found.needed, found.unneeded))
+    needed, unneeded = (_sum(files) for files in (inputs.needed, inputs.unneeded))
     term.out.print(
-        f"{found.stream}: {unneeded} not needed by any recovery or restore, {needed} needed "
-        f"(new, or of epoch {found.first_epoch} or later)"
+        f"{inputs.stream}: {unneeded} not needed by any recovery or restore, {needed} needed "
+        f"(new, or of epoch {inputs.first_epoch} or later)"
     )
-    lasting = found.margin.recoverable and found.margin.lasting
-    term.out.print(f"{DONE if lasting else FAILED} {escape(found.margin.reason)}", soft_wrap=True)
+    lasting = inputs.margin.recoverable and inputs.margin.lasting
+    term.out.print(f"{DONE if lasting else FAILED} {escape(inputs.margin.reason)}", soft_wrap=True)
 
 
 def _sum(files: "tuple[ListedFile, ...]") -> str:

@@ -68,7 +68,7 @@ def what_if_table(points: "Sequence[WhatIf]", currency: str) -> Table:
         table.add_row(
             f"{point.objective_seconds:g} s",
             str(point.tier) if point.holds else f"[yellow]{point.tier}, too slow[/yellow]",
-            fmt.predicted(point.seconds),
+            fmt.prediction(point.seconds),
             fmt.money(point.money_per_hour),
             fmt.number(point.weighted),
             fmt.interval(point.snapshot_every),

@@ -18,7 +18,7 @@ from holdfast.orchestration.cli.playbook import step_facts, step_line
 from holdfast.orchestration.cli.terminal import DONE, show_spinner
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.playbooks.recover import Start
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, wait_until
 from holdfast.resources.control_store.records import Phase, ReplicaRow
 from holdfast.resources.process import find_process
 from holdfast.resources.project import Project
@@ -46,17 +46,19 @@ class Narrator:
         self, is_over: Callable[[], bool], text: Callable[[], str], *, seconds: float
     ) -> None:
         """Wait for a condition and report progress; fails after the given time."""
-        deadline = SYSTEM_CLOCK.monotonic() + seconds
         with show_spinner(self.console, text()) as change:
-            while not is_over():
-                if SYSTEM_CLOCK.monotonic() > deadline:
-                    raise PermanentError(
-                        f"the demo timed out after {seconds:.0f} s: {text()}",
-                        hint="run it again with --keep and read the logs in its folder",
-                    )
+
+            def report() -> None:
                 change(text())
                 self._report(text)
-                SYSTEM_CLOCK.sleep(POLL_SECONDS)
+
+            if not wait_until(
+                is_over, patience_seconds=seconds, poll_seconds=POLL_SECONDS, keep_alive=report
+            ):
+                raise PermanentError(
+                    f"the demo timed out after {seconds:.0f} s: {text()}",
+                    hint="run it again with --keep and read the logs in its folder",
+                )
 
     def _report(self, text: Callable[[], str]) -> None:
         now = SYSTEM_CLOCK.monotonic()

@@ -14,7 +14,7 @@ MILESTONES = {
     "detected": "detected",
     "run_at_work": "recovery run started",
     "launched": "new primary launched",
-    "level": "caught up",
+    "caught_up": "caught up",
     "first_new_epoch": "first new epoch",
 }
 

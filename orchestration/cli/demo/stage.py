@@ -11,12 +11,13 @@ import psutil
 
 import holdfast.configs
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import wait_until
 from holdfast.resources.service import find_free_port
 
 STREAM = "word_count"
 MARK = "HOLDFAST_DEMO"
 EXIT_SECONDS = 30.0
+POLL_SECONDS = 0.2
 
 
 @contextmanager
@@ -48,9 +49,10 @@ def find_processes(root: Path) -> list[psutil.Process]:
 
 def await_exit(root: Path) -> list[str]:
     """Wait until the demo's processes have exited; kill the others, and return their pids and names."""
-    deadline = SYSTEM_CLOCK.monotonic() + EXIT_SECONDS
-    while (left := find_processes(root)) and SYSTEM_CLOCK.monotonic() < deadline:
-        SYSTEM_CLOCK.sleep(0.2)
+    wait_until(
+        lambda: not find_processes(root), patience_seconds=EXIT_SECONDS, poll_seconds=POLL_SECONDS
+    )
+    left = find_processes(root)
     names = [f"{process.pid} {_name(process)}" for process in left]
     for process in left:
         try:

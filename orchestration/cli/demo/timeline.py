@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.ft_policies.playbooks.recover.steps import AwaitCatchUp
 from holdfast.resources.control_store.records import (
     Incident,
     JournalLine,
@@ -32,7 +33,7 @@ class Timeline:
         times = [
             line.at
             for line in self.lines
-            if line.step == "AwaitCatchUp" and line.phase is Phase.DONE and not line.failure
+            if line.step == AwaitCatchUp.name and line.phase is Phase.DONE and not line.failure
         ]
         return times[-1] if times else None
 
@@ -54,7 +55,7 @@ class Timeline:
                 None if self.successor is None else self.successor.registered_at
             ),
             "first_new_epoch": self.recovered_seconds,
-            "level": self.after(self.caught_up_at),
+            "caught_up": self.after(self.caught_up_at),
             "recovered": self.recovered_seconds,
         }
 
@@ -72,7 +73,7 @@ class Timeline:
 
 def line_facts(line: JournalLine) -> dict[str, Any]:
     """A journal line as the JSON fields of its step."""
-    facts = {"step": line.step, "seconds": line.seconds, "found": line.detail}
+    facts = {"step": line.step, "seconds": line.seconds, "result": line.detail}
     return {**facts, "failed": line.failure} if line.failure else facts
 
 

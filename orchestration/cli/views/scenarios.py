@@ -17,7 +17,7 @@ from holdfast.ft_policies.simulator.formulas import Ranking
 from holdfast.ft_policies.simulator.presets import (
     MEASURED,
     THESIS,
-    measured_system,
+    build_measured_system,
     thesis_recoveries,
 )
 from holdfast.ft_policies.simulator.system import System
@@ -182,7 +182,7 @@ def fit_system(project: "Project", stream: str) -> FittedSystem:
     row = project.store.streams.get(stream) or _unstarted(declared)
     inputs = Reviewer().gather_with_others(project, row)
     section = declared.controller
-    system = measured_system(inputs, section.model())
+    system = build_measured_system(inputs, section.model())
     if section.estimator == "thesis":
         timings = measure(project.store, [declared])[stream].step_timings
         recoveries = thesis_recoveries(timings, count_detection=section.count_detection)

@@ -49,7 +49,7 @@ def list_snapshots(project: Project, stream: str) -> list[ListedSnapshot]:
         for record in listing.snapshots
     ]
     for record in listing.superseded:
-        row, cause = rows.get(record.id), listing.superseded_by(record).cause
+        row, cause = rows.get(record.id), listing.find_superseding(record).cause
         present.append(
             _from_record(record, state=SUPERSEDED, reason=cause)
             if row is None

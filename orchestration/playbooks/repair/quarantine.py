@@ -149,7 +149,7 @@ class Quarantine:
     def _require_record(self) -> Record:
         record = self._read()
         if record is None:
-            runs = ", ".join(quarantined_runs(self.project, self.stream)) or "none"
+            runs = ", ".join(list_quarantined_runs(self.project, self.stream)) or "none"
             raise PermanentError(
                 f"the run {self.run} has set nothing of {self.stream} aside",
                 hint=f"name one of the runs that have: {runs}",
@@ -213,7 +213,7 @@ class Quarantine:
         return self._prefix + RECORD
 
 
-def quarantined_runs(project: Project, stream: str) -> list[str]:
+def list_quarantined_runs(project: Project, stream: str) -> list[str]:
     """The runs whose repairs are neither confirmed nor undone."""
     objects = project.object_store().list(aside_prefix(stream))
     return sorted({row.key.removeprefix(aside_prefix(stream)).split("/")[0] for row in objects})

@@ -31,7 +31,6 @@ from holdfast.orchestration.playbooks.base import (
     StreamPlaybook,
     run_playbook,
 )
-from holdfast.orchestration.playbooks.fencing import fence_primary
 from holdfast.orchestration.playbooks.lifecycle import snapshot_now
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.repair.quarantine import Quarantine
@@ -190,10 +189,10 @@ class Repair(StreamPlaybook[RepairFacts, RepairStep]):
         """End a primary with a damaged checkpoint, which is kept first: the next primary removes it."""
         kept = self._keep_checkpoint(primary)
         reason = f"ended by {self.run}: its checkpoint is damaged"
-        taken = fence_primary(
-            self.project.store, primary, stream=self.stream, reason=reason, by=EndedBy.REPAIR
+        taken = self.project.store.takeovers.fence(
+            primary, stream=self.stream, reason=reason, by=EndedBy.REPAIR
         )
-        return PrimaryEnded(lease_taken=taken, checkpoint_kept=kept)
+        return PrimaryEnded(lease_taken=bool(taken), checkpoint_kept=kept)
 
     def _keep_checkpoint(self, primary: str) -> bool:
         """Keep the checkpoint, if possible: a full disk, or one without links, does not stop the repair."""

@@ -238,7 +238,7 @@ def _find_record(project: Project, stream: str, target: RestoreTarget) -> Snapsh
         if record.id == target.snapshot:
             return record
     superseded = [record for record in listing.superseded if record.id == target.snapshot]
-    causes = [f"was superseded {listing.superseded_by(record).cause}" for record in superseded]
+    causes = [f"was superseded {listing.find_superseding(record).cause}" for record in superseded]
     raise PermanentError(
         f"snapshot {target.snapshot} of {stream} {causes[0]}"
         if causes

@@ -34,7 +34,7 @@ from holdfast.orchestration.playbooks.restore.point import (
     require_source,
 )
 from holdfast.orchestration.playbooks.restore.tables import Tables, tables_of
-from holdfast.resources.control_store.records import DesiredState, RestoreRow
+from holdfast.resources.control_store.records import RestoreRow
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
 from holdfast.streaming.sinks.ledger_writer import CLOSED_BY_RESTORE
@@ -206,7 +206,7 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
 
     def _is_wanted(self) -> bool:
         row = self.project.store.streams.get(self.stream)
-        return row is not None and row.desired is DesiredState.RUNNING
+        return row is not None and row.is_desired
 
     def _current(self) -> RestoreRow:
         """The current row of the restore; raises if another restore has replaced it."""

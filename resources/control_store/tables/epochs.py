@@ -45,7 +45,7 @@ _ROWS_BETWEEN = sa.select(sa.func.coalesce(sa.func.sum(epochs.c.rows), 0).label(
 _FIRST_KEPT = sa.select(first_kept_epoch(sa.bindparam("of_stream", type_=sa.Text)).label("first"))
 
 
-def skipped_rows(taken: Mapping[str, Any]) -> RowsByFile:
+def count_skipped_rows(taken: Mapping[str, Any]) -> RowsByFile:
     """The rows that a proposed input skips, by the names of their files; a source without files has no names."""
     files = {
         file["name"]: int(file["rows"]) for file in taken.get("files", ()) if file.get("skipped")
@@ -107,7 +107,7 @@ class Epochs:
         )
 
     def _decide(self, proposal: EpochProposal, values: Mapping[str, Any]) -> Epoch | None:
-        skipped = skipped_rows(proposal.input)
+        skipped = count_skipped_rows(proposal.input)
         if not (skipped or proposal.input.get("files")):
             return self._database.change(Epoch, self._propose, values)
         files = files_of(proposal)

@@ -10,6 +10,8 @@ since is not desired to run. The stream's row is locked first, so takeovers of o
 all other writers, and the unique index on the slot catches a primary that was registered in between.
 """
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,7 +28,7 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.schema import leases, replicas, streams
-from holdfast.resources.control_store.tables.replicas import next_generation
+from holdfast.resources.control_store.tables.replicas import END, next_generation
 
 _NEW_HOLDER = sa.bindparam("new_holder", type_=sa.Text)
 _TTL_SECONDS = sa.bindparam("ttl_seconds", type_=sa.Double)
@@ -48,12 +50,12 @@ _RELEASE = (
     .values(holder=None, expires_at=store_now())
     .returning(leases.c.token)
 )
-_FENCE = (
+_FENCE_ANY = (
     sa.update(leases)
-    .where(leases.c.stream == sa.bindparam("of_stream"), leases.c.token == sa.bindparam("seen"))
+    .where(leases.c.stream == sa.bindparam("of_stream"))
     .values(holder=None, token=leases.c.token + 1, expires_at=store_now())
-    .returning(leases.c.token)
 )
+_FENCE = _FENCE_ANY.where(leases.c.token == sa.bindparam("seen")).returning(leases.c.token)
 
 
 class Leases:
@@ -160,24 +162,27 @@ _PROMOTE = (
 )
 
 
-_FENCE_SEEN = _FENCE.where(leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double))
-_END_SEEN = (
-    sa.update(replicas)
-    .where(replicas.c.id == sa.bindparam("primary"), _IS_LIVE)
-    .values(
-        state=ReplicaState.FENCED,
-        reason=sa.bindparam("new_reason"),
-        ended_at=store_now(),
-        ended_by=EndedBy.PLAYBOOK,
-    )
-    .returning(replicas.c.id)
-)
-_END_SILENT = _END_SEEN.where(
-    replicas.c.heartbeat_at.is_not_distinct_from(sa.bindparam("seen_sign", type_=sa.Double))
-)
-_END_STUCK = _END_SEEN.where(
-    replicas.c.progressed_at.is_not_distinct_from(sa.bindparam("seen_sign", type_=sa.Double))
-)
+_IS_OLD_RENEWAL = leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double)
+_SEEN_SIGN = sa.bindparam("seen_sign", type_=sa.Double)
+_END = END.returning(replicas.c.id)
+
+
+class Sign(Enum):
+    """What a primary must not have done since it was observed, so that it may be fenced."""
+
+    LIFE = "life"
+    """A heartbeat, or a renewal of its lease."""
+    EPOCH = "epoch"
+    """It has finished an epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unless:
+    """The condition of a fence: it is not done if the primary has given this sign since it was observed."""
+
+    sign: Sign
+    primary: ReplicaRow
+    lease: Lease | None
 
 
 class _NotAsSeenError(Exception):
@@ -185,7 +190,7 @@ class _NotAsSeenError(Exception):
 
 
 class Takeovers:
-    """How a secondary becomes primary."""
+    """How a primary loses lease and slot: to a secondary that takes over, or to a playbook that fences it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -198,7 +203,7 @@ class Takeovers:
         secondary: str,
         *,
         primary: str | None,
-        seen: Lease | None,
+        observed: Lease | None,
         ttl_seconds: float,
         reason: str,
     ) -> Lease | None:
@@ -210,62 +215,95 @@ class Takeovers:
         try:
             with self._database.write() as connection:
                 _require_row(connection.execute(_WANTED, {"of_stream": stream}))
-                row = self._lease(connection, stream, secondary, seen, ttl_seconds)
+                row = self._lease(connection, stream, secondary, observed, ttl_seconds)
                 _fence(connection, stream, primary, reason)
                 _promote(connection, stream, secondary)
         except _NotAsSeenError:
             return None
         return Lease(**row)
 
-    def fence_silent(self, primary: ReplicaRow, seen: Lease | None, *, reason: str) -> bool:
-        """Take lease and slot from a silent primary, unless it has sent a sign of life since it was observed."""
-        return self._fence_seen(
-            primary, seen, (_FENCE_SEEN, _END_SILENT), primary.heartbeat_at, reason
-        )
-
-    def fence_stuck(self, primary: ReplicaRow, seen: Lease | None, *, reason: str) -> bool:
-        """Take lease and slot from a stuck primary, unless it has finished an epoch since it was observed."""
-        return self._fence_seen(primary, seen, (_FENCE, _END_STUCK), primary.progressed_at, reason)
-
-    def _fence_seen(
+    def fence(
         self,
-        primary: ReplicaRow,
-        seen: Lease | None,
-        statements: tuple[Executable, Executable],
-        sign: float | None,
+        primary: str,
+        *,
+        stream: str,
         reason: str,
-    ) -> bool:
-        fence, end = statements
-        row = {"primary": primary.id, "new_reason": reason, "seen_sign": sign}
+        token: int | None = None,
+        unless: Unless | None = None,
+        state: ReplicaState = ReplicaState.FENCED,
+        by: EndedBy = EndedBy.PLAYBOOK,
+    ) -> bool | None:
+        """Take the lease from a primary if it holds it, and its slot; return whether the lease was taken.
+
+        With `token` only the observed lease is taken. With `unless` nothing is changed, and `None` is returned, if
+        the primary has given that sign of life, or has ended.
+        """
+        end = {"replica": primary, "new_state": state, "new_reason": reason, "new_ended_by": by}
         try:
             with self._database.write() as connection:
-                if seen is not None and seen.holder == primary.id:
-                    lease = {"of_stream": primary.stream, "seen": seen.token}
-                    _require_row(
-                        connection.execute(fence, {**lease, "seen_renewed_at": seen.renewed_at})
-                    )
-                _require_row(connection.execute(end, row))
+                if unless is None:
+                    taken = _fence_holder(connection, stream, primary, token)
+                    connection.execute(_END, end)
+                else:
+                    taken = _fence_observed(connection, unless)
+                    _require_row(connection.execute(*_end_observed(unless, end)))
         except _NotAsSeenError:
-            return False
-        return True
+            return None
+        return taken
 
     def _lease(
         self,
         connection: sa.Connection,
         stream: str,
         secondary: str,
-        seen: Lease | None,
+        observed: Lease | None,
         ttl_seconds: float,
     ) -> sa.RowMapping:
         new = {"of_stream": stream, "secondary": secondary, "ttl_seconds": ttl_seconds}
-        if seen is None:
+        if observed is None:
             return _require_row(connection.execute(self._take_first, new))
         old = {
-            "seen_holder": seen.holder,
-            "seen_token": seen.token,
-            "seen_renewed_at": seen.renewed_at,
+            "seen_holder": observed.holder,
+            "seen_token": observed.token,
+            "seen_renewed_at": observed.renewed_at,
         }
         return _require_row(connection.execute(_TAKE, {**new, **old}))
+
+
+def fence_lease(connection: sa.Connection, stream: str) -> None:
+    """Take the lease of a stream from its holder, whichever that is."""
+    connection.execute(_FENCE_ANY, {"of_stream": stream})
+
+
+def _fence_holder(connection: sa.Connection, stream: str, primary: str, token: int | None) -> bool:
+    lease = connection.execute(_GET, {"of_stream": stream}).mappings().one_or_none()
+    if lease is None or lease["holder"] != primary:
+        return False
+    observed = {"of_stream": stream, "seen": lease["token"] if token is None else token}
+    return connection.execute(_FENCE, observed).first() is not None
+
+
+def _fence_observed(connection: sa.Connection, unless: Unless) -> bool:
+    lease = unless.lease
+    if lease is None or lease.holder != unless.primary.id:
+        return False
+    observed = {"of_stream": lease.stream, "seen": lease.token}
+    if unless.sign is Sign.EPOCH:
+        _require_row(connection.execute(_FENCE, observed))
+    else:
+        observed["seen_renewed_at"] = lease.renewed_at
+        _require_row(connection.execute(_FENCE.where(_IS_OLD_RENEWAL), observed))
+    return True
+
+
+def _end_observed(unless: Unless, end: dict[str, Any]) -> tuple[Executable, dict[str, Any]]:
+    """End the primary if its sign of life is still the observed one."""
+    primary = unless.primary
+    if unless.sign is Sign.EPOCH:
+        column, sign_at = replicas.c.progressed_at, primary.progressed_at
+    else:
+        column, sign_at = replicas.c.heartbeat_at, primary.heartbeat_at
+    return _END.where(column.is_not_distinct_from(_SEEN_SIGN)), {**end, "seen_sign": sign_at}
 
 
 def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: str) -> None:

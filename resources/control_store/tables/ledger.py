@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
-from holdfast.resources.control_store.records import Committed, Epoch, LedgerEntry
+from holdfast.resources.control_store.records import Epoch, LedgerEntry
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from holdfast.resources.control_store.tables.epochs import is_within_gap
 from holdfast.resources.control_store.tables.restores import current_history
@@ -126,6 +126,15 @@ class LedgerAudit:
     holes: list[int]
     uncommitted: list[int]
     disagreements: list[Disagreement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The result of a commit: the entry that counts for the epoch, and whether this replica's output agrees."""
+
+    entry: LedgerEntry
+    first: bool
+    agrees: bool
 
 
 class MissingEntryError(LostCommitError):

@@ -88,20 +88,20 @@ class Migrations:
         """The migration that is under way."""
         return self._database.find(Migration, _OPEN, {"of_stream": stream})
 
-    def finish(self, stream: str, rollout: int, outcome: str) -> None:
+    def finish(self, stream: str, number: int, outcome: str) -> None:
         """End a migration and make its target the stream's declaration, in one transaction."""
-        ended = {"of_stream": stream, "number": rollout, "is_done": True, "new_outcome": outcome}
+        ended = {"of_stream": stream, "number": number, "is_done": True, "new_outcome": outcome}
         with self._database.write() as connection:
             row = lock_stream(connection, stream)
             finished = connection.execute(_END, ended).mappings().one_or_none()
             if row is None or finished is None:
                 return  # another run has ended it
             redeclare(connection, row, finished["target"], finished["target_tier"])
-            connection.execute(_RUN, {"of_stream": stream, "number": rollout})
+            connection.execute(_RUN, {"of_stream": stream, "number": number})
 
-    def abandon(self, stream: str, rollout: int, outcome: str) -> None:
+    def abandon(self, stream: str, number: int, outcome: str) -> None:
         """End a migration without its target; one that has ended before is not changed."""
-        ended = {"of_stream": stream, "number": rollout, "is_done": False, "new_outcome": outcome}
+        ended = {"of_stream": stream, "number": number, "is_done": False, "new_outcome": outcome}
         self._database.execute(_END, ended)
 
     def rolled_back(self, stream: str, *, beside: int | None = None) -> dict[str, float]:

@@ -69,7 +69,7 @@ _HEARTBEAT = (
     )
     .returning(*replicas.c)
 )
-_END = (
+END = (
     sa.update(replicas)
     .where(_IS_ID, _IS_LIVE)
     .values(
@@ -212,9 +212,9 @@ class Replicas:
             raise PermanentError(f"a replica cannot end in state {state}", hint="call `heartbeat`")
         values = {"replica": id, "new_state": state, "new_reason": reason, "new_ended_by": by}
         if slot is None:
-            self._database.execute(_END, values)
+            self._database.execute(END, values)
         else:
-            self._database.execute(_END.where(_HAS_SLOT), {**values, "of_slot": slot})
+            self._database.execute(END.where(_HAS_SLOT), {**values, "of_slot": slot})
 
 
 def _require_row(rows: Sequence[sa.RowMapping], id: str) -> sa.RowMapping:

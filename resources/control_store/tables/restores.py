@@ -24,13 +24,13 @@ from holdfast.resources.control_store.schema import (
     epoch_files,
     epoch_floors,
     epochs,
-    leases,
     ledger,
     ledger_copies,
     ledger_superseded,
     restores,
 )
 from holdfast.resources.control_store.tables.epochs import copy_gaps, shorten_gaps
+from holdfast.resources.control_store.tables.leases import fence_lease
 from holdfast.resources.control_store.tables.streams import (
     is_stopped_locked,
     lock_additions,
@@ -64,11 +64,6 @@ _FINISH = (
     .where(_IS_IT, restores.c.begun_at.is_not(None), restores.c.finished_at.is_(None))
     .values(finished_at=store_now())
     .returning(restores.c.was_running)
-)
-_FENCE = (
-    sa.update(leases)
-    .where(leases.c.stream == sa.bindparam("of_stream"))
-    .values(holder=None, token=leases.c.token + 1, expires_at=store_now())
 )
 _ENTRY = ("epoch", "replica", "token", "rows", "digest", "committed_at")
 _KEEP = sa.insert(ledger_superseded).from_select(
@@ -143,7 +138,7 @@ class Restores:
             if pending is not None and pending.half_done:
                 return _require_same_epoch(pending, epoch)
             target = {"epoch": epoch, "snapshot": snapshot, "why": why, "run": run}
-            running = row is not None and row.desired is DesiredState.RUNNING
+            running = row is not None and row.is_desired
             if pending is not None and not pending.closed:
                 _replace_request(connection, pending, running=running, target=target)
             else:
@@ -227,7 +222,7 @@ class Restores:
 def _close(connection: sa.Connection, pending: RestoreRow) -> None:
     """Close the older history: none of its replicas can add an entry or renew the lease."""
     shorten_gaps(connection, pending.stream, pending.epoch)
-    connection.execute(_FENCE, {"of_stream": pending.stream})
+    fence_lease(connection, pending.stream)
     connection.execute(_CLOSE, {"of_stream": pending.stream, "number": pending.history})
 
 

@@ -204,8 +204,8 @@ class Retention:
 
     def floor(self, stream: str) -> EpochFloor:
         """How far the epochs of a stream are pruned."""
-        found = self._database.find(EpochFloor, _FLOOR, {"of_stream": stream})
-        return EpochFloor(stream=stream) if found is None else found
+        row = self._database.find(EpochFloor, _FLOOR, {"of_stream": stream})
+        return EpochFloor(stream=stream) if row is None else row
 
     def first_epoch_since(self, stream: str, at: float) -> int | None:
         """The oldest kept epoch that was decided at this time or later."""

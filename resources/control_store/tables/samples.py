@@ -137,7 +137,7 @@ class Samples:
         self._database = database
         self._write = _write(database)
         self._add = database.insert(sample_series).on_conflict_do_nothing()
-        self._known: set[_SeriesKey] = set()
+        self._added: set[_SeriesKey] = set()
 
     def write(self, batch: Sequence[Sample]) -> None:
         """Write many samples at once."""
@@ -146,7 +146,7 @@ class Samples:
         try:
             self._write_batch(batch)
         except _SeriesMissingError:
-            self._known.clear()
+            self._added.clear()
             self._write_batch(batch)
 
     def _write_batch(self, batch: Sequence[Sample]) -> None:
@@ -163,13 +163,13 @@ class Samples:
             for sample in batch
         ]
         with self._database.write(durable=False) as connection:
-            if new := [key for key in keys if key not in self._known]:
+            if new := [key for key in keys if key not in self._added]:
                 names = ("stream", "name", "replica")
                 added = [dict(zip(names, key, strict=True)) for key in new]
                 connection.execute(self._add, added)
             if connection.execute(self._write, rows).rowcount < len(rows):
                 raise _SeriesMissingError
-        self._known.update(keys)
+        self._added.update(keys)
 
     def series(
         self, stream: str, name: SampleName, *, since_at: float = 0.0, limit: int = 10_000

@@ -274,7 +274,7 @@ def is_stopped_locked(connection: sa.Connection, stream: str) -> bool:
     row = lock_stream(connection, stream)  # the stream's row first, as takeovers do
     lock_additions(connection, stream)
     lives = connection.execute(_LIVE, {"of_stream": stream}).first() is not None
-    return not lives and (row is None or row.desired is not DesiredState.RUNNING)
+    return not lives and (row is None or not row.is_desired)
 
 
 def _require(row: StreamRow | None, name: str) -> StreamRow:

@@ -210,7 +210,7 @@ class TestGaps:
             store.gaps.close("words", run="r")
         assert len(store.gaps.of("words")) == 1
 
-    def test_what_a_restore_takes_back_comes_anew_and_is_held_to_that(
+    def test_what_a_restore_takes_back_comes_again_and_is_held_to_that(
         self, store: ControlStore
     ) -> None:
         decided(store, entered=4)

@@ -14,6 +14,7 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.leases import Sign, Unless
 from tests.builders.control_rows import (
     TTL_SECONDS,
     FailoverView,
@@ -73,7 +74,7 @@ class TestLeases:
         assert taken(store, "a").token == old.token + 1
         assert store.leases.renew(old, 60.0) is None
 
-    def test_a_late_renewal_counts_if_nobody_took_it(self, store: ControlStore) -> None:
+    def test_a_late_renewal_counts_if_it_was_not_taken(self, store: ControlStore) -> None:
         renewed = store.leases.renew(taken(store, "a", RUN_OUT), 60.0)
         assert renewed is not None
         assert renewed.token == 1
@@ -207,7 +208,7 @@ def _be_of_another_stream(store: ControlStore, look: FailoverView) -> FailoverVi
     return FailoverView(secondary="s9", lease=look.lease)
 
 
-def _be_nobody(_store: ControlStore, look: FailoverView) -> FailoverView:
+def _be_unregistered(_store: ControlStore, look: FailoverView) -> FailoverView:
     return FailoverView(secondary="s9", lease=look.lease)
 
 
@@ -236,7 +237,7 @@ SINCE = [
     _see_a_lease_where_none_is,
     _be_primary,
     _be_of_another_stream,
-    _be_nobody,
+    _be_unregistered,
     _undeclared,
 ]
 
@@ -305,14 +306,14 @@ class TestTakeovers:
         assert take_over(store, FailoverView(primary=named, lease=look.lease)) is not None
         assert store.replicas.get("p1") == ended
 
-    def test_a_lease_that_was_let_go_is_taken_as_it_is(self, store: ControlStore) -> None:
+    def test_a_lease_that_was_let_go_is_taken(self, store: ControlStore) -> None:
         look = a_failover(store)
         assert store.leases.release(held_lease(look))
         lease = take_over(store, FailoverView(lease=store.leases.get("words")))
         assert lease is not None
         assert lease.token == held_lease(look).token + 1
 
-    def test_a_lease_that_nobody_ever_took_begins_with_token_one(self, store: ControlStore) -> None:
+    def test_a_lease_that_was_never_taken_begins_with_token_one(self, store: ControlStore) -> None:
         store.streams.declare("words", {}, "active_standby")
         store.streams.desire("words", DesiredState.RUNNING)
         assert register(store, "s1", slot=Slot.SECONDARY) is not None
@@ -341,10 +342,10 @@ class TestFences:
         self, store: ControlStore, primary: ReplicaRow
     ) -> None:
         lease = store.leases.take("words", "p1", 60.0)
-        assert store.takeovers.fence_silent(primary, lease, reason="silent")
+        assert fence(store, primary, lease, Sign.LIFE)
         row, after = store.replicas.get("p1"), store.leases.get("words")
         assert row is not None
-        assert (row.state, row.reason) == (ReplicaState.FENCED, "silent")
+        assert (row.state, row.reason) == (ReplicaState.FENCED, "as observed")
         assert after is not None
         assert (after.holder, after.token) == (None, 2)
 
@@ -358,7 +359,7 @@ class TestFences:
             store.leases.renew(lease, 60.0)
         else:
             a_beat(store, 1)
-        assert not store.takeovers.fence_silent(primary, lease, reason="silent")
+        assert not fence(store, primary, lease, Sign.LIFE)
         row, after = store.replicas.get("p1"), store.leases.get("words")
         assert row is not None
         assert row.ended_at is None
@@ -370,15 +371,53 @@ class TestFences:
     ) -> None:
         lease = store.leases.take("words", "p1", 60.0)
         a_beat(store, 1)
-        assert store.takeovers.fence_stuck(primary, lease, reason="stuck")
+        assert fence(store, primary, lease, Sign.EPOCH)
 
     def test_one_that_has_finished_an_epoch_keeps_both(
         self, store: ControlStore, primary: ReplicaRow
     ) -> None:
         lease = store.leases.take("words", "p1", 60.0)
         a_beat(store, 2)
-        assert not store.takeovers.fence_stuck(primary, lease, reason="stuck")
+        assert not fence(store, primary, lease, Sign.EPOCH)
         assert store.leases.get("words") == lease
+
+    @pytest.mark.parametrize("sign", Sign)
+    def test_one_that_has_ended_is_not_fenced(
+        self, store: ControlStore, primary: ReplicaRow, sign: Sign
+    ) -> None:
+        lease = store.leases.take("words", "p1", 60.0)
+        store.replicas.end("p1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
+        assert fence(store, primary, lease, sign) is None
+        assert store.leases.get("words") == lease
+
+    def test_without_a_condition_lease_and_slot_are_taken_from_one_that_lives(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        store.leases.take("words", "p1", 60.0)
+        a_beat(store, 1)
+        assert store.takeovers.fence("p1", stream="words", reason="damaged", by=EndedBy.REPAIR)
+        row, after = store.replicas.get("p1"), store.leases.get("words")
+        assert row is not None
+        assert (row.state, row.reason, row.ended_by) == (
+            ReplicaState.FENCED, "damaged", EndedBy.REPAIR
+        )  # fmt: skip
+        assert after is not None
+        assert (after.holder, after.token) == (None, 2)
+
+    def test_the_lease_of_another_or_of_a_later_token_stays(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        lease = store.leases.take("words", "p9", 60.0)
+        assert store.takeovers.fence("p1", stream="words", reason="gone") is False
+        assert store.leases.get("words") == lease
+        register(store, "p9")
+        assert store.takeovers.fence("p9", stream="words", reason="gone", token=7) is False
+        assert store.leases.get("words") == lease
+
+
+def fence(store: ControlStore, primary: ReplicaRow, lease: Lease | None, sign: Sign) -> bool | None:
+    unless = Unless(sign=sign, primary=primary, lease=lease)
+    return store.takeovers.fence(primary.id, stream="words", reason="as observed", unless=unless)
 
 
 def a_beat(store: ControlStore, epoch: int) -> ReplicaRow:

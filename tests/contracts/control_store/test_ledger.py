@@ -33,7 +33,7 @@ class TestLedger:
         assert last.epoch == 10
         assert [e.epoch for e in store.ledger.between("words", 9, 99)] == [9, 10]
 
-    def test_a_replica_has_a_copy_of_what_it_computed_lately(self, store: ControlStore) -> None:
+    def test_a_replica_has_a_copy_of_what_it_computed_recently(self, store: ControlStore) -> None:
         for epoch in range(3):
             store.ledger.commit(an_entry(epoch, replica="a"))
         store.ledger.commit(an_entry(1, replica="b"))
@@ -111,7 +111,7 @@ class TestAuditing:
         assert store.auditing.undecided("words") == [0, 3, 4, 6]
         assert store.auditing.undecided("other") == []
 
-    def test_entries_that_nobody_decided_are_found(self, store: ControlStore) -> None:
+    def test_entries_that_were_not_decided_are_found(self, store: ControlStore) -> None:
         decide(store, 3)
         for epoch in range(3):
             store.ledger.commit(an_entry(epoch))

@@ -1,4 +1,4 @@
-"""What streams have done of late."""
+"""What streams have done recently."""
 
 import pytest
 

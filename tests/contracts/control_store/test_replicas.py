@@ -86,7 +86,7 @@ class TestReplicas:
 
     def test_a_replica_that_says_no_more_has_ended_by_itself(self, store: ControlStore) -> None:
         register(store, "r1")
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        store.replicas.end("r1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         ended = store.replicas.get("r1")
         assert ended is not None
         assert ended.ended_by is EndedBy.REPLICA

@@ -56,7 +56,7 @@ class TestRestores:
         assert store.restores.newest("words") is None
         assert store.ledger.commit(an_entry(0), history=0).first
 
-    def test_a_wish_changes_nothing_until_it_is_begun(self, store: ControlStore) -> None:
+    def test_a_request_changes_nothing_until_it_is_begun(self, store: ControlStore) -> None:
         committed(store, 5)
         request = wanted(store, 2)
         assert (request.history, request.epoch, request.begun, request.finished) == (
@@ -128,7 +128,7 @@ class TestRestores:
         store.restores.stop_for(request)
         assert store.restores.begin(request) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
+        store.replicas.end("r1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         assert store.restores.begin(request) == 2
 
     def test_it_does_not_begin_while_the_stream_is_wanted(self, store: ControlStore) -> None:
@@ -137,7 +137,7 @@ class TestRestores:
         assert store.restores.begin(wanted(store, 2)) is None
         assert epochs_of(store) == [0, 1, 2, 3, 4]
 
-    def test_the_lease_is_taken_from_whoever_has_it(self, store: ControlStore) -> None:
+    def test_the_lease_is_taken_from_its_holder(self, store: ControlStore) -> None:
         committed(store, 5)
         lease = store.leases.take("words", "zombie", 60.0)
         assert lease is not None
@@ -158,7 +158,7 @@ class TestRestores:
         assert (desired(store), newest.finished) == (DesiredState.RUNNING, True)
 
     @pytest.mark.parametrize("begun", [False, True])
-    def test_one_that_people_stop_meanwhile_stays_stopped(
+    def test_one_that_is_stopped_meanwhile_stays_stopped(
         self, store: ControlStore, *, begun: bool
     ) -> None:
         committed(store, 5)
@@ -232,7 +232,7 @@ class TestRestores:
         assert newest is not None
         assert not newest.finished
 
-    def test_a_wish_that_has_not_begun_gives_way_to_another(self, store: ControlStore) -> None:
+    def test_a_request_that_has_not_begun_gives_way_to_another(self, store: ControlStore) -> None:
         committed(store, 5)
         store.streams.desire("words", DesiredState.RUNNING)
         store.restores.stop_for(wanted(store, 2))

@@ -9,7 +9,7 @@ from holdfast.resources.control_store.store import ControlStore
 
 
 class TestStreams:
-    def test_a_new_stream_is_stopped_until_somebody_wants_it(self, store: ControlStore) -> None:
+    def test_a_new_stream_is_stopped_until_it_is_wanted(self, store: ControlStore) -> None:
         row = store.streams.declare("words", {"name": "words", "rate": 1.5}, "deployed")
         assert row.desired is DesiredState.STOPPED
         assert row.declaration == {"name": "words", "rate": 1.5}
@@ -170,9 +170,7 @@ def intervals(store: ControlStore, stream: str = "words") -> tuple[float | None,
 
 
 class TestPace:
-    def test_intervals_are_as_declared_until_somebody_says_otherwise(
-        self, store: ControlStore
-    ) -> None:
+    def test_intervals_are_as_declared_until_others_are_set(self, store: ControlStore) -> None:
         row = store.streams.declare("words", {}, "deployed")
         assert (row.snapshot_every, row.sync_every) == intervals(store) == (None, None)
         assert intervals(store, "unknown") == (None, None)

@@ -22,7 +22,7 @@ Suite = Callable[[], gx.ExpectationSuite]
 
 
 @cache  # when a test needs it: every worker imports this module, one runs its tests
-def told_by(query: Any) -> pd.DataFrame:
+def output_of(query: Any) -> pd.DataFrame:
     rows = generator.records(3_000, seed=1)
     for time in ("pickup_datetime", "dropoff_datetime"):
         rows[time] = pd.to_datetime(rows[time])
@@ -37,8 +37,8 @@ def failed(frame: pd.DataFrame, suite: Suite) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "suite"), [(frequent_routes, of_routes), (profitable_areas, of_areas)]
 )
-def test_what_is_told_meets_them_and_so_does_nothing_told(query: Any, suite: Suite) -> None:
-    good = told_by(query)
+def test_output_meets_them_and_so_does_no_output(query: Any, suite: Suite) -> None:
+    good = output_of(query)
     assert good.isna().any(axis=None)
     assert failed(good, suite) == []
     assert failed(good.iloc[:0], suite) == []
@@ -85,4 +85,4 @@ def test_what_is_told_meets_them_and_so_does_nothing_told(query: Any, suite: Sui
 def test_a_list_that_is_wrong_is_found(
     query: Any, changes: dict[str, Any], suite: Suite, kind: str
 ) -> None:
-    assert failed(told_by(query).assign(**changes), suite) == [kind]
+    assert failed(output_of(query).assign(**changes), suite) == [kind]

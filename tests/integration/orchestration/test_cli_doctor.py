@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.ft_policies.doctor.findings import FindingKind
 from holdfast.resources.project import Project
 from tests.builders.checkpoints import SyntheticCheckpoint
 from tests.builders.control_rows import record_snapshot
@@ -74,6 +75,7 @@ def test_a_lost_pack_is_shown_planned_mended_undone_and_confirmed(project: Proje
         assert text in result.output
     (finding,) = holdfast_json(root, "doctor", STREAM, code=3)["findings"]
     assert finding["repairs"][0]["cost"]["epochs_replayed"] == 5
+    assert finding["sentence"] == FindingKind.PACK_GONE.sentence
 
     plan = run_holdfast(root, "doctor", STREAM, "--repair", "all", "--dry-run")
     assert plan.exit_code == 0, plan.output

@@ -82,9 +82,7 @@ def test_no_entry_of_an_ended_history_comes_after_its_end(racers: Racers, url: s
         assert [entry.epoch for entry in entries] == [0, 1, 2]
 
 
-def test_whoever_restores_stops_no_stream_that_another_has_restored(
-    racers: Racers, url: str
-) -> None:
+def test_a_restore_stops_no_stream_that_another_has_restored(racers: Racers, url: str) -> None:
     racing.begin_restores(url, [f"words{number}" for number in range(30)])
     racers.race(racing.finish_or_stop, url)
     with ControlStore.open(url) as store:

@@ -154,7 +154,7 @@ def test_before_the_first_start_there_is_no_connection(tmp_path: Path) -> None:
     assert not EmbeddedS3(tmp_path / "never").stop()
 
 
-def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     (tmp_path / "object_store.json").write_text("{")
     with pytest.raises(PermanentError, match="not readable"):
         EmbeddedS3(tmp_path).connection()

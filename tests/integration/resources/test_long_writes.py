@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 EPOCHS = 60_000
 SOON_SECONDS = 0.5  # a lease lasts 3 s; without pauses it took 0.7 to 2 s
 LATER = 1e12
-RENEW_UNTIL_TOLD = """
+RENEW_UNTIL_ASKED = """
 import select, sys
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import PRIMARY
@@ -71,7 +71,7 @@ def fill(store: ControlStore) -> None:
 @contextmanager
 def beating(store: ControlStore) -> Iterator[Callable[[], float]]:
     """A replica of another stream; ask once for the longest time that a renewal of its lease took."""
-    command = [sys.executable, "-c", RENEW_UNTIL_TOLD, store.url]
+    command = [sys.executable, "-c", RENEW_UNTIL_ASKED, store.url]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

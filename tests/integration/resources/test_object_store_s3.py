@@ -98,7 +98,7 @@ def test_a_bucket_that_cannot_be_created_says_so(embedded_s3: EmbeddedS3) -> Non
         ({"access_key_id": "wrong"}, "access_key_id"),
     ],
 )
-def test_wrong_credentials_are_told(
+def test_wrong_credentials_are_reported(
     embedded_s3: EmbeddedS3, changed: dict[str, str], hint: str
 ) -> None:
     connection = embedded_s3.connection()
@@ -113,7 +113,7 @@ def test_wrong_credentials_are_told(
     assert hint in error.value.hint
 
 
-def test_an_endpoint_where_nobody_listens_is_transient() -> None:
+def test_an_endpoint_without_a_listener_is_transient() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

@@ -215,7 +215,7 @@ def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(
     def run_until_spark_has_written_all_after(epoch: int) -> dict[str, int]:
         """The newest wholes of all stores."""
         while True:
-            assert time.monotonic() < deadline, "Spark writes its state anew each second"
+            assert time.monotonic() < deadline, "Spark writes its state again each second"
             words.add()
             query.processAllAvailable()
             files = (str(file.relative_to(first)) for file in first.rglob("*.snapshot"))

@@ -69,7 +69,7 @@ def test_all_that_spark_binds_a_checkpoint_to_is_known_with_its_defaults(
     project.run(spec, through_epoch=0)
     offsets = checkpoint_of(spec) / "offsets" / "0"
     bound = json.loads(offsets.read_text().splitlines()[1])["conf"]
-    format_version = "spark.sql.streaming.stateStore.checkpointFormatVersion"  # told by file names
+    format_version = "spark.sql.streaming.stateStore.checkpointFormatVersion"  # shown by file names
     assert bound | {format_version: FIXED_SPARK_CONF[format_version]} == CHECKPOINT_CONF
     assert read_codec(checkpoint_of(spec)) == LZ4
 

@@ -106,7 +106,7 @@ def test_workers_import_the_pyspark_that_is_installed(spark: SparkSession) -> No
     assert spark.sparkContext.parallelize([0]).map(origin).collect() == [origin(0)]
 
 
-def test_a_warm_up_that_fails_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_warm_up_that_fails_is_reported_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
     class Ended:
         def newSession(self) -> SparkSession:  # noqa: N802 - as Spark has it
             raise Py4JNetworkError("Java has ended")

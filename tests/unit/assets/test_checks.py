@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.assets.outputs import audit
 from holdfast.assets.project_resource import dagster_errors
-from holdfast.assets.snapshots import expected_seconds, judge_age, verify_newest
+from holdfast.assets.snapshots import compute_expected_seconds, judge_age, verify_newest
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.observation.status import observe_stream
 from holdfast.observation.tables import newest_rows, open_table
@@ -108,7 +108,7 @@ def test_a_tier_that_is_not_covered_is_a_warning_with_the_reason(tmp_path: Path)
     ],
 )
 def test_how_old_a_snapshot_may_get(changes: dict[str, object], seconds: float) -> None:
-    assert expected_seconds(a_declaration(**changes)) == seconds
+    assert compute_expected_seconds(a_declaration(**changes)) == seconds
 
 
 def test_a_running_stream_without_recent_snapshots_is_warned_of(

@@ -69,7 +69,7 @@ def test_the_audit_runs_the_doctor(projects: SimulatedProjects) -> None:
     assert doctor.metadata["finding_count"].value == 1
 
 
-def test_the_job_repairs_only_when_told_so(projects: SimulatedProjects) -> None:
+def test_the_job_repairs_only_when_asked_to(projects: SimulatedProjects) -> None:
     planned = repair(projects)
     [output] = [e for e in planned.all_events if e.event_type_value == "STEP_OUTPUT"]
     plan = output.step_output_data.metadata["plan"]

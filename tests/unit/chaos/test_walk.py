@@ -37,7 +37,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[t
     return chaos
 
 
-def test_without_kills_the_other_blows_still_fall(run: Callable[..., Any]) -> None:
+def test_without_kills_the_other_faults_are_still_injected(run: Callable[..., Any]) -> None:
     assert run("--kills", "0", "--tiers", "deployed") == [
         ("deployed", "pause_primary"),
         ("deployed", "kill_secondary"),
@@ -55,14 +55,14 @@ def test_without_tiers_there_is_none_of_it(run: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "told"),
+    ("phase", "sentence"),
     [
         (Phase.INTENT, "in TurnSwitch"),
         (Phase.DONE, "after TurnSwitch"),
         (Phase.FAILED, "after TurnSwitch"),
     ],
 )
-def test_a_blow_that_came_too_late_is_told_as_such(phase: Phase, told: str) -> None:
+def test_a_fault_that_came_too_late_is_described_as_such(phase: Phase, sentence: str) -> None:
     line = JournalLine(
         id=1,
         stream="words",
@@ -74,4 +74,4 @@ def test_a_blow_that_came_too_late_is_told_as_such(phase: Phase, told: str) -> N
         at=0.0,
         seconds=None,
     )
-    assert describe_moment(line) == told
+    assert describe_moment(line) == sentence

@@ -1,4 +1,4 @@
-"""Price lists: what people write, and what the cost model gets."""
+"""Price lists: what users write, and what the cost model gets."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -191,7 +191,7 @@ def test_check_looks_at_sinks_and_expectations_too(tmp_path: Path) -> None:
     assert sorted(problem.field for problem in check(root)) == ["expectations", "sink.function"]
 
 
-def test_check_looks_at_functions_that_are_to_be_told(tmp_path: Path) -> None:
+def test_check_looks_at_functions_of_alerts(tmp_path: Path) -> None:
     notify = "notify: [{kind: log}, {kind: function, function: 'json:tell'}]"
     root = a_project(tmp_path, clicks=stream_yaml(), holdfast=notify)
     [problem] = check(root)

@@ -40,10 +40,10 @@ def test_sections_hand_out_the_policies_that_they_describe() -> None:
 
 
 def test_the_old_name_of_the_drills_fault_is_still_read() -> None:
-    assert a_declaration(drills={"blow": "pause"}).drills.fault is Fault.PAUSE
+    assert a_declaration(drills={"blow": "pause"}).drills.fault is Fault.PAUSE  # house: old word
     assert a_declaration(drills={"fault": "cut_off"}).drills.fault is Fault.CUT_OFF
-    with pytest.raises(ValidationError, match="blow"):
-        a_declaration(drills={"fault": "kill", "blow": "pause"})
+    with pytest.raises(ValidationError, match="blow"):  # house: old word
+        a_declaration(drills={"fault": "kill", "blow": "pause"})  # house: old word
 
 
 def test_a_declaration_survives_json() -> None:

@@ -1,4 +1,4 @@
-"""Quantities as people write them."""
+"""Quantities as users write them."""
 
 from datetime import UTC, datetime
 

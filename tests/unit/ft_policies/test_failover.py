@@ -61,7 +61,7 @@ def test_a_primary_that_lives_or_starts_is_left_alone(look: PrimaryView) -> None
     holds_lease=st.booleans(),
     silent=st.floats(0, 2.999),
 )
-def test_nobody_takes_over_within_the_lease(
+def test_no_replica_takes_over_within_the_lease(
     *, process: Process, holds_lease: bool, silent: float
 ) -> None:
     look = a_look(process=process, holds_lease=holds_lease, silent_seconds=silent)

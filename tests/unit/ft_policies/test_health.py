@@ -72,7 +72,7 @@ def test_a_stream_that_should_run_is_judged(seen: PrimaryFacts | None, health: H
     assert POLICY.judge(wanted=True, primary=seen).health is health
 
 
-def test_a_stream_that_nobody_wants_is_stopped_or_stopping() -> None:
+def test_a_stream_that_is_not_wanted_is_stopped_or_stopping() -> None:
     assert POLICY.judge(wanted=False, primary=None).health is Health.STOPPED
     assert POLICY.judge(wanted=False, primary=WELL).health is Health.STOPPING
 

@@ -131,7 +131,9 @@ def test_a_primary_whose_lag_grows_makes_its_stream_lagging(tmp_path: Path) -> N
         assert current_lag(project, CLICKS, status.primary) == Lag(rows=11_900, seconds=119.0)
 
 
-def test_a_lag_that_the_observer_has_measured_lately_is_not_measured_again(tmp_path: Path) -> None:
+def test_a_lag_that_the_observer_has_measured_recently_is_not_measured_again(
+    tmp_path: Path,
+) -> None:
     with simulated_projects(tmp_path).open() as project:
         a_wanted_stream(project)
         record(project, "another", [9.0])

@@ -106,7 +106,7 @@ def test_the_load_is_that_of_the_newest_epochs(store: ControlStore) -> None:
     assert load.capacity_rows_per_second == 80.0
 
 
-def test_a_load_that_changes_is_foreseen(store: ControlStore) -> None:
+def test_a_load_that_changes_is_predicted(store: ControlStore) -> None:
     started(store)
     for number in range(4):
         store.snapshots.record(

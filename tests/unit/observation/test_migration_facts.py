@@ -32,7 +32,7 @@ def a_migration(protocol: Protocol) -> Migration:
     )  # fmt: skip
 
 
-def is_level(
+def has_caught_up(
     store: ControlStore, protocol: Protocol, *, behind: int, compared: bool = True, at: float = 110
 ) -> bool:
     epoch = COMMITTED - behind
@@ -62,24 +62,24 @@ PROCESSING = (Protocol.INTERRUPTION_FREE, Protocol.REPLAY)
 
 
 @pytest.mark.parametrize("protocol", PROCESSING)
-def test_a_target_is_level_within_what_its_protocol_allows(
+def test_a_target_has_caught_up_within_what_its_protocol_allows(
     store: ControlStore, protocol: Protocol
 ) -> None:
-    assert is_level(store, protocol, behind=MOST_BEHIND[protocol])
+    assert has_caught_up(store, protocol, behind=MOST_BEHIND[protocol])
 
 
 @pytest.mark.parametrize("protocol", PROCESSING)
 def test_a_target_that_is_further_behind_is_waited_for(
     store: ControlStore, protocol: Protocol
 ) -> None:
-    assert not is_level(store, protocol, behind=MOST_BEHIND[protocol] + 1)
+    assert not has_caught_up(store, protocol, behind=MOST_BEHIND[protocol] + 1)
 
 
 @pytest.mark.parametrize("protocol", PROCESSING)
 def test_a_target_that_was_held_against_nothing_is_not_level(
     store: ControlStore, protocol: Protocol
 ) -> None:
-    assert not is_level(store, protocol, behind=0, compared=False)
+    assert not has_caught_up(store, protocol, behind=0, compared=False)
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_a_target_that_was_held_against_nothing_is_not_level(
 def test_only_a_replay_does_not_wait_for_a_target_that_never_comes_near(
     store: ControlStore, protocol: Protocol, *, level: bool
 ) -> None:
-    assert is_level(store, protocol, behind=150, at=201.0) is level
+    assert has_caught_up(store, protocol, behind=150, at=201.0) is level

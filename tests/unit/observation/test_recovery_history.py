@@ -183,8 +183,8 @@ def test_a_loss_without_a_secondary_counts_until_a_new_driver_is_launched() -> N
     assert cold == [Observation(seconds=6.0, readiness=Readiness.COLD, at=106.0)]
     [recovery] = steps.recoveries()
     assert recovery == Recovery(seconds=21.0, detect_seconds=6.0, cold=True, at=121.0)
-    assert recovery.counted(count_detection=True) == 21.0
-    assert recovery.counted(count_detection=False) == 15.0
+    assert recovery.count_seconds(count_detection=True) == 21.0
+    assert recovery.count_seconds(count_detection=False) == 15.0
 
 
 REPLACED = (lost("r1", 0.0, 100.0, 104.0), primary("r2", 106.0))
@@ -221,8 +221,8 @@ def test_who_was_sending_already_has_recovered_nothing() -> None:
         sample(SampleName.RECOVERY_SECONDS, 0.0, by="r2", at=10.0),
     )
     [recovery] = steps.recoveries()
-    assert recovery.counted(count_detection=True) == 0.0
-    assert recovery.counted(count_detection=False) == 0.0
+    assert recovery.count_seconds(count_detection=True) == 0.0
+    assert recovery.count_seconds(count_detection=False) == 0.0
 
 
 def test_who_was_stopped_or_stuck_or_followed_by_a_secondary_was_not_lost() -> None:

@@ -220,7 +220,7 @@ def test_a_recovery_is_late_if_what_counts_of_it_is(
         assert stream_inputs_of(project).recent_misses == misses
 
 
-def test_a_lease_that_is_declared_anew_is_noticed(tmp_path: Path) -> None:
+def test_a_lease_that_is_declared_again_is_noticed(tmp_path: Path) -> None:
     with a_reviewed_project(tmp_path, objective="5m") as project:
         before = decided(project)
         declared = project.config.root / "configs" / "streams" / f"{CLICKS}.yaml"
@@ -249,7 +249,7 @@ def test_what_was_fitted_is_kept_until_something_new_is_measured(tmp_path: Path)
         assert stream_inputs_of(project).fit.bounds is not first.bounds
 
 
-def test_only_new_recoveries_are_predicted_until_the_lease_is_declared_anew(
+def test_only_new_recoveries_are_predicted_until_the_lease_is_declared_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predicted: list[object] = []

@@ -154,7 +154,7 @@ def test_the_last_primary_is_the_live_one_even_if_it_is_older(tmp_path: Path) ->
         a_secondary(project, "older")
         a_primary(project, "younger")
         project.store.takeovers.take(
-            CLICKS, "older", primary="younger", seen=None, ttl_seconds=3.0, reason="gone"
+            CLICKS, "older", primary="younger", observed=None, ttl_seconds=3.0, reason="gone"
         )
         status = observe_stream(project, CLICKS)
         assert status.primary is not None
@@ -179,7 +179,7 @@ def test_secondaries_that_end_by_themselves_are_counted_and_forgiven(tmp_path: P
         assert forgiven.secondary_failures_in_a_row == 0
         wait_for_the_clock(project.store)
         a_secondary(project, "s3")
-        project.store.replicas.end("s3", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        project.store.replicas.end("s3", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         assert observe_stream(project, CLICKS).secondary_failures_in_a_row == 0
 
 

@@ -53,7 +53,7 @@ AN_INCIDENT = Incident(
 )
 
 
-def test_a_failed_primary_has_the_same_incident_for_whoever_saw_it(tmp_path: Path) -> None:
+def test_a_failed_primary_has_the_same_incident_for_every_observer(tmp_path: Path) -> None:
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         a_secondary(project, "s1")

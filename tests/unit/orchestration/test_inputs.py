@@ -17,7 +17,7 @@ from holdfast.resources.control_store.records import DesiredState, EpochProposal
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
 from holdfast.resources.vault.ownership import OWNER_KEY
-from holdfast.streaming.sources.assigned import taken_names
+from holdfast.streaming.sources.assigned import find_taken
 from holdfast.streaming.sources.folder import ListedFile
 from tests.builders.control_rows import a_snapshot
 from tests.builders.recorded_stream import SHIPPED, a_restorable_stream
@@ -264,6 +264,6 @@ def test_names_are_forgotten_only_behind_what_waits_and_never_of_a_disk_that_is_
         os.utime(folder / "waits.jsonl", (1e9 + 2, 1e9 + 2))
         assert prune_file_names(project, CLICKS) == 2
         waits = ListedFile("waits.jsonl", 3, (10**9 + 2) * 10**9)
-        assert taken_names(project.store, CLICKS, [waits]) == set()
+        assert find_taken(project.store, CLICKS, [waits]) == set()
         back = ListedFile(names[1], 3, (10**9 + 1) * 10**9)
-        assert taken_names(project.store, CLICKS, [back]) == {names[1]}
+        assert find_taken(project.store, CLICKS, [back]) == {names[1]}

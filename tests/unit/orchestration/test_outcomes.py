@@ -57,7 +57,9 @@ def measured(project: Project, name: str, value: float, *, at: float) -> None:
     )
 
 
-def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(project: Project) -> None:
+def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_reported(
+    project: Project,
+) -> None:
     incident = a_recovery(
         project.store,
         LOST_P1,
@@ -82,7 +84,7 @@ def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_told(projec
     )
 
 
-def test_what_is_not_known_is_not_told(project: Project) -> None:
+def test_what_is_not_known_is_not_reported(project: Project) -> None:
     incident = a_recovery(project.store, lost_secondary(None, primary="s1", stream=CLICKS))
     outcome = outcome_of(project, incident)
     assert outcome.detect_seconds is None

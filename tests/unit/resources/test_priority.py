@@ -79,7 +79,7 @@ print(json.dumps(nices))
 """
 
 
-def told(script: str, *arguments: int, leads: bool = False) -> Any:
+def reported(script: str, *arguments: int, leads: bool = False) -> Any:
     command = [sys.executable, "-c", script, *map(str, arguments)]
     done = subprocess.run(
         command,
@@ -102,18 +102,18 @@ def this() -> int:
 @pytest.mark.parametrize("usual", [3, 15])
 def test_threads_and_children_get_the_priority_back_that_they_had(usual: int) -> None:
     usual = max(usual, this())
-    lowered, restored = told(FAMILY, usual, NICE)
+    lowered, restored = reported(FAMILY, usual, NICE)
     assert set(lowered) == {max(usual, NICE)}
     assert set(restored) == {usual}
     assert len(restored) == (4 if usual < NICE else 3)
 
 
 def test_a_user_who_may_not_raise_it_again_keeps_it() -> None:
-    before, lowered, restored = told(ORDINARY, NICE)
+    before, lowered, restored = reported(ORDINARY, NICE)
     assert before == lowered == restored
 
 
-def test_asking_leaves_this_thread_as_it_is() -> None:
+def test_asking_leaves_this_thread_unchanged() -> None:
     before = this()
     priority.may_be_raised()
     assert this() == before
@@ -128,25 +128,25 @@ resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
 if os.getuid() != int(sys.argv[2]):
     os.setuid(int(sys.argv[2]))
     ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: its files in /proc are its own again
-told = [priority.session_nice()]
+reported = [priority.session_nice()]
 priority.lower(int(sys.argv[1]))
-told.append(priority.session_nice())
+reported.append(priority.session_nice())
 priority.restore()
-print(json.dumps([*told, priority.session_nice()]))
+print(json.dumps([*reported, priority.session_nice()]))
 """
 
 
 @by_session
 @pytest.mark.parametrize("user", [0, 65534] if os.getuid() == 0 else [os.getuid()])
-def test_the_session_that_a_replica_leads_gives_way_to_others_whoever_it_runs_as(user: int) -> None:
+def test_the_session_that_a_replica_leads_gives_way_to_others_as_any_user(user: int) -> None:
     nice = max(NICE, this() + 1)
-    assert told(LEADER, nice, user, leads=True) == [0, nice, 0]
+    assert reported(LEADER, nice, user, leads=True) == [0, nice, 0]
 
 
 @by_session
-def test_the_session_of_somebody_else_is_left_alone() -> None:
+def test_the_session_of_another_user_is_left_alone() -> None:
     before = priority.session_nice()
-    assert told(LEADER, NICE, os.getuid()) == [before] * 3
+    assert reported(LEADER, NICE, os.getuid()) == [before] * 3
 
 
 TIMED = """
@@ -164,6 +164,6 @@ print(json.dumps([before, lowered, os.getpriority(os.PRIO_PROCESS, 0)]))
 
 
 @pytest.mark.skipif(not priority.may_be_raised(), reason="this user may not raise a priority")
-def test_whoever_gives_way_for_a_time_does_so_no_more_after_it() -> None:
-    before, lowered, after = told(TIMED, max(NICE, this() + 1))
+def test_what_gives_way_for_a_time_does_so_no_more_after_it() -> None:
+    before, lowered, after = reported(TIMED, max(NICE, this() + 1))
     assert lowered > before == after

@@ -21,7 +21,7 @@ def test_a_private_file_replaces_one_that_others_could_read(tmp_path: Path) -> N
     assert mode(file.parent) == 0o700
 
 
-def test_a_private_file_that_is_written_once_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_private_file_that_is_written_once_stays_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "run" / "id"
     for text in ("first", "second"):
         write_private_once(file, text)

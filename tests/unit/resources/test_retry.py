@@ -29,6 +29,6 @@ def test_what_does_not_heal_is_let_through_at_once() -> None:
         retry_transient(Flaky(1, PermanentError), what="a test")
 
 
-def test_somebody_who_gives_up_gets_the_error() -> None:
+def test_a_caller_that_gives_up_gets_the_error() -> None:
     with pytest.raises(TransientError):
         retry_transient(Flaky(5), what="a test", give_up=lambda: True)

@@ -85,10 +85,10 @@ def test_one_command_at_a_time_holds_the_lock(tmp_path: Path) -> None:
     file, entered = a_record_file(tmp_path), threading.Event()
 
     def enter() -> None:
-        with a_record_file(tmp_path).locked():
+        with a_record_file(tmp_path).hold_lock():
             entered.set()
 
-    with file.locked():
+    with file.hold_lock():
         other = threading.Thread(target=enter)
         other.start()
         assert not entered.wait(0.1)

@@ -78,12 +78,12 @@ def test_a_long_gap_has_one_reading_that_says_how_long_it_was() -> None:
         ([90.0, 60.0], 10.002),  # more than all
         ([30.0, 30.0], 10.002),  # too little, but there is no time without a reading
         ([60.0], 10.0),  # the counter has not moved
-        ([60.0], 9.0),  # it has started anew
+        ([60.0], 9.0),  # it has started again
     ],
 )
 def test_nothing_is_made_up_otherwise(loads: list[float], work: float) -> None:
-    told = [(0, 60 * at, LOAD, load) for at, load in enumerate(loads)]
-    found = completed(readings((0, 0, WORK, 10.0), *told, (0, 120, WORK, work)))
+    reported = [(0, 60 * at, LOAD, load) for at, load in enumerate(loads)]
+    found = completed(readings((0, 0, WORK, 10.0), *reported, (0, 120, WORK, work)))
     assert not any(synthetic for *_, synthetic in found)
 
 
@@ -95,7 +95,7 @@ def test_a_counter_that_stands_still_does_not_end_the_sum() -> None:
     assert completed(seen)[-1] == (180, 20.0, 60, True)
 
 
-def test_after_a_counter_started_anew_it_is_trusted_again() -> None:
+def test_after_a_counter_started_again_it_is_trusted_again() -> None:
     seen = readings((0, 0, WORK, 5.0), (0, 60, WORK, 0.001), (1, 120, WORK, 0.002))
     assert completed(seen) == [(120, 60.0, 60, True)]
 

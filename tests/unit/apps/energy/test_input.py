@@ -25,7 +25,7 @@ def test_two_hundred_thousand_readings_outlast_the_longest_window_twice() -> Non
     assert times.iloc[-1] - times.iloc[0] > 2 * 86400
 
 
-def test_loads_are_missing_where_work_is_told_and_one_counter_starts_anew() -> None:
+def test_loads_are_missing_where_work_is_reported_and_one_counter_starts_again() -> None:
     readings = generator.records(50_000, 1)
     kinds = readings["property"].value_counts()
     assert 1.02 < kinds[WORK] / kinds[LOAD] < 1.2

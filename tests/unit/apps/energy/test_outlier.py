@@ -36,7 +36,7 @@ def test_only_changes_are_put_out() -> None:
     assert found(both, later, [(20, 2, 1, 1.0)]) == [[], [(10, 1, 1.0), (10, 2, 0.0)], []]
 
 
-def test_readings_leave_with_the_window_and_a_house_that_returns_is_told_of_again() -> None:
+def test_readings_leave_with_the_window_and_a_house_that_returns_is_reported_again() -> None:
     [_, first, second, third] = found(
         [(1, 1, 1, 9.0), (1, 2, 1, 1.0)], [(70, 2, 1, 1.0)], [(80, 1, 1, 9.0)], [(90, 2, 1, 1.0)]
     )

@@ -52,7 +52,7 @@ def comparable(output: pd.DataFrame) -> list[tuple[Any, ...]]:
 
 
 def verdicts(come: pd.DataFrame, **params: Any) -> list[tuple[int, str, str]]:
-    """What is told of each request, as (epoch, request, verdict); the oracle agrees."""
+    """The verdict on each request, as (epoch, request, verdict); the oracle agrees."""
     outputs, _ = streamed(come, params)
     wanted = oracle.conformance(come, params, last_epoch=int(come["epoch"].max()))
     for epoch, expected in wanted.items():
@@ -109,7 +109,7 @@ def test_a_second_copy_changes_nothing() -> None:
     assert verdicts(rows(*once, (1, 0, "x", A), (2, 90, "y", A))) == [(0, "x", "conforming")]
 
 
-def test_an_end_without_a_start_is_not_told_of_and_forgotten() -> None:
+def test_an_end_without_a_start_is_not_reported_and_is_forgotten() -> None:
     _, sizes = streamed(rows((0, 0, "x", C), (1, 90, "y", A)), {})
     assert sizes == [1, 1]
     assert verdicts(rows((0, 0, "x", C), (1, 90, "y", A))) == []
@@ -139,9 +139,9 @@ def test_it_equals_the_oracle_on_flawed_input_in_every_epoch_with_a_bounded_stat
     come = InputFlaws(late=0.1).distort_records(generator.records(20_000, 5), random)
     come["event_time"] = pd.to_datetime(come["event_time"]).dt.tz_localize(None)
     come["epoch"] = np.sort(random.integers(0, 40, len(come)))
-    told = pd.DataFrame(verdicts(come), columns=["epoch", "request", "verdict"])
-    assert told["request"].is_unique
-    assert (told["verdict"].value_counts() > 20).all()
-    assert told["verdict"].nunique() == 3
+    table = pd.DataFrame(verdicts(come), columns=["epoch", "request", "verdict"])
+    assert table["request"].is_unique
+    assert (table["verdict"].value_counts() > 20).all()
+    assert table["verdict"].nunique() == 3
     _, sizes = streamed(come, {})
     assert max(sizes) < 1_000

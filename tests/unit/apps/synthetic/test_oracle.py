@@ -25,20 +25,20 @@ def rows(*seen: tuple[int, float]) -> pd.DataFrame:
     )
 
 
-def told(frame: pd.DataFrame) -> list[list[Any]]:
+def rows_of(frame: pd.DataFrame) -> list[list[Any]]:
     seconds = (frame["window_end"] - START).dt.total_seconds()
     return frame.assign(window_end=seconds)[["window_end", "entry", "events"]].to_numpy().tolist()
 
 
 def test_a_window_is_put_out_once_the_watermark_has_reached_its_end() -> None:
     found = load(rows((0, 1), (0, 2), (0, 3), (1, 15), (2, 16), (3, 4)), PARAMS, last_epoch=3)
-    assert [told(found[epoch]) for epoch in (0, 1, 3)] == [[], [], []]
-    assert told(found[2]) == [[10, 0, 2], [10, 1, 1]]
+    assert [rows_of(found[epoch]) for epoch in (0, 1, 3)] == [[], [], []]
+    assert rows_of(found[2]) == [[10, 0, 2], [10, 1, 1]]
 
 
 def test_an_empty_epoch_puts_out_what_the_one_before_it_has_outdated() -> None:
     found = load(rows((0, 1), (0, 40)), PARAMS, last_epoch=2)
-    assert [told(found[epoch]) for epoch in range(3)] == [[], [[10, 0, 1]], []]
+    assert [rows_of(found[epoch]) for epoch in range(3)] == [[], [[10, 0, 1]], []]
 
 
 def test_no_rows_make_no_output_but_all_columns() -> None:

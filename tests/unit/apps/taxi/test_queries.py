@@ -20,23 +20,23 @@ from holdfast.apps.taxi.trips import ORDER
 START = pd.Timestamp("2013-01-14T08:00:00")
 PHILADELPHIA = (-75.16, 39.95)
 
-Told: TypeAlias = dict[int, pd.DataFrame]
-Way: TypeAlias = Callable[[ModuleType, pd.DataFrame, Mapping[str, Any]], Told]
+Outputs: TypeAlias = dict[int, pd.DataFrame]
+Way: TypeAlias = Callable[[ModuleType, pd.DataFrame, Mapping[str, Any]], Outputs]
 Place: TypeAlias = tuple[float, float]
 
 
-def by_fold(query: ModuleType, rows: pd.DataFrame, params: Mapping[str, Any]) -> Told:
-    fold, kept, told = query.build_fold(params), None, {}
+def by_fold(query: ModuleType, rows: pd.DataFrame, params: Mapping[str, Any]) -> Outputs:
+    fold, kept, outputs = query.build_fold(params), None, {}
     for epoch in range(rows["epoch"].max() + 1):
         come = rows.loc[rows["epoch"] == epoch, list(ORDER)]
         output, kept = fold(come.sort_values(list(ORDER), ignore_index=True), kept)
-        told[epoch], kept = output, _from_bytes(_to_bytes(kept))
-    return told
+        outputs[epoch], kept = output, _from_bytes(_to_bytes(kept))
+    return outputs
 
 
-def by_oracle(query: ModuleType, rows: pd.DataFrame, params: Mapping[str, Any]) -> Told:
+def by_oracle(query: ModuleType, rows: pd.DataFrame, params: Mapping[str, Any]) -> Outputs:
     name = query.__name__.rpartition(".")[2]
-    expected: Told = getattr(oracle, name)(rows, params, last_epoch=rows["epoch"].max())
+    expected: Outputs = getattr(oracle, name)(rows, params, last_epoch=rows["epoch"].max())
     return expected
 
 
@@ -55,7 +55,7 @@ def cell(east: int, south: int, across: int) -> Place:
     )
 
 
-def trips(*told: dict[str, Any]) -> pd.DataFrame:
+def trips(*given: dict[str, Any]) -> pd.DataFrame:
     """Trips of different taxis that took five minutes, unless it is said otherwise."""
     number = count()
     return pd.DataFrame(
@@ -72,7 +72,7 @@ def trips(*told: dict[str, Any]) -> pd.DataFrame:
                 "tip_amount": one.get("tip", 0.0),
                 "epoch": one.get("epoch", 0),
             }
-            for one in told
+            for one in given
         ]
     )
 
@@ -80,9 +80,9 @@ def trips(*told: dict[str, Any]) -> pd.DataFrame:
 A, B, C = (cell(east, 150, 300) for east in (150, 151, 152))
 
 
-def routes(way: Way, *told: dict[str, Any]) -> list[tuple[float, str]]:
-    """The minutes at which the list is told, and the list, of routes between A, B and C."""
-    lists = pd.concat(way(frequent_routes, trips(*told), {}).values(), ignore_index=True)
+def routes(way: Way, *given: dict[str, Any]) -> list[tuple[float, str]]:
+    """The minutes at which the list is reported, and the list, of routes between A, B and C."""
+    lists = pd.concat(way(frequent_routes, trips(*given), {}).values(), ignore_index=True)
     letters = {"150.150": "A", "151.150": "B", "152.150": "C"}
     return [
         (
@@ -109,13 +109,13 @@ def test_the_more_frequent_route_comes_first_then_the_one_with_the_newest_trip(w
 
 
 def test_of_routes_that_end_at_once_the_one_with_the_lesser_cells_comes_first(way: Way) -> None:
-    told = routes(
+    outputs = routes(
         way,
         {"ended": 0, "start": B, "end": A, "taxi": "1"},
         {"ended": 0, "start": A, "end": C, "taxi": "2"},
         {"ended": 0, "start": A, "end": B, "taxi": "3"},
     )
-    assert told[-1] == (0, "AB AC BA")
+    assert outputs[-1] == (0, "AB AC BA")
 
 
 def test_a_trip_counts_until_it_ended_more_than_half_an_hour_ago(way: Way) -> None:
@@ -139,12 +139,12 @@ def test_a_late_trip_counts_while_it_is_in_the_window(way: Way) -> None:
     ) == [(40, "AB"), (10, "AB BC"), (41, "AB")]
 
 
-def test_a_trip_that_is_told_twice_counts_once(way: Way) -> None:
+def test_a_trip_that_is_reported_twice_counts_once(way: Way) -> None:
     one = {"ended": 0, "start": A, "end": B, "taxi": "1"}
     other = {"ended": 1, "start": B, "end": C}
-    told = [(0, "AB"), (1, "BC AB")]
-    assert routes(way, one, one, other) == told
-    assert routes(way, one, other, {**one, "epoch": 1}, {**one, "epoch": 2}) == told
+    outputs = [(0, "AB"), (1, "BC AB")]
+    assert routes(way, one, one, other) == outputs
+    assert routes(way, one, other, {**one, "epoch": 1}, {**one, "epoch": 2}) == outputs
 
 
 def test_a_trip_that_leaves_the_grid_counts_nowhere(way: Way) -> None:
@@ -157,10 +157,10 @@ P, Q, R = (cell(east, 300, 600) for east in (300, 301, 302))
 
 
 def areas(
-    way: Way, *told: dict[str, Any], **params: str
+    way: Way, *given: dict[str, Any], **params: str
 ) -> list[tuple[float, list[tuple[str, int, float, float]]]]:
-    """The minutes at which the list is told, and the list: area, empty taxis, median, worth."""
-    lists = pd.concat(way(profitable_areas, trips(*told), params).values(), ignore_index=True)
+    """The minutes at which the list is reported, and the list: area, empty taxis, median, worth."""
+    lists = pd.concat(way(profitable_areas, trips(*given), params).values(), ignore_index=True)
     letters = {"300.300": "P", "301.300": "Q", "302.300": "R"}
     return [
         (
@@ -189,7 +189,7 @@ def test_an_area_is_worth_its_median_fare_and_tip_for_each_empty_taxi(way: Way) 
     ]
 
 
-def test_a_taxi_is_empty_until_its_next_trip_is_told(way: Way) -> None:
+def test_a_taxi_is_empty_until_its_next_trip_is_reported(way: Way) -> None:
     assert areas(
         way,
         {"ended": 0, "start": P, "end": P, "taxi": "1"},
@@ -224,19 +224,19 @@ def test_fares_leave_after_a_quarter_of_an_hour_and_taxis_after_half_an_hour(way
 
 
 def test_of_areas_worth_the_same_the_one_with_the_newest_fare_comes_first(way: Way) -> None:
-    told = areas(
+    outputs = areas(
         way,
         {"ended": 0, "start": P, "end": P},
         {"ended": 0, "start": R, "end": R},
         {"ended": 1, "start": Q, "end": Q},
     )
-    assert [area for area, *_ in told[-1][1]] == ["Q", "P", "R"]
+    assert [area for area, *_ in outputs[-1][1]] == ["Q", "P", "R"]
 
 
 def test_fares_may_count_where_the_trip_ended_too(way: Way) -> None:
-    told = ({"ended": 0, "start": P, "end": Q, "fare": 8.0}, {"ended": 1, "start": Q, "end": Q})
-    assert areas(way, *told) == [(1, [("Q", 2, 10.0, 5.0)])]
-    assert areas(way, *told, fares_of="started_or_ended") == [
+    given = ({"ended": 0, "start": P, "end": Q, "fare": 8.0}, {"ended": 1, "start": Q, "end": Q})
+    assert areas(way, *given) == [(1, [("Q", 2, 10.0, 5.0)])]
+    assert areas(way, *given, fares_of="started_or_ended") == [
         (0, [("Q", 1, 8.0, 8.0)]),
         (1, [("Q", 2, 9.0, 4.5)]),
     ]
@@ -276,10 +276,10 @@ def arriving(events: int, seed: int) -> pd.DataFrame:
 )
 def test_the_folds_tell_what_the_oracle_tells(query: ModuleType, params: dict[str, str]) -> None:
     rows = arriving(6_000, seed=len(params))
-    told, expected = by_fold(query, rows, params), by_oracle(query, rows, params)
+    outputs, expected = by_fold(query, rows, params), by_oracle(query, rows, params)
     assert sum(map(len, expected.values())) > 500
-    assert list(told) == list(expected)
-    for epoch, frame in told.items():
+    assert list(outputs) == list(expected)
+    for epoch, frame in outputs.items():
         pd.testing.assert_frame_equal(frame, expected[epoch], check_exact=True)
 
 
@@ -299,7 +299,7 @@ def test_only_the_trips_of_the_window_are_kept(query: ModuleType) -> None:
 def test_an_epoch_without_a_trip_on_the_grid_tells_nothing(query: ModuleType) -> None:
     outside = {"ended": 0, "start": A, "end": PHILADELPHIA}
     rows = trips(outside, {**outside, "epoch": 1}, {"ended": 1, "start": A, "end": A, "epoch": 2})
-    told, expected = by_fold(query, rows, {}), by_oracle(query, rows, {})
-    assert [len(frame) for frame in told.values()] == [0, 0, 1]
-    for epoch, frame in told.items():
+    outputs, expected = by_fold(query, rows, {}), by_oracle(query, rows, {})
+    assert [len(frame) for frame in outputs.values()] == [0, 0, 1]
+    for epoch, frame in outputs.items():
         pd.testing.assert_frame_equal(frame, expected[epoch], check_exact=True)

@@ -11,7 +11,7 @@ CHANGES = st.lists(st.lists(PUTS | KEYS, min_size=1, max_size=4), max_size=60)
 
 @given(CHANGES)
 def test_the_best_are_those_that_sorting_finds(changes: list[list[Rank | int]]) -> None:
-    ranking, ranks, told = Ranking(), dict[int, Rank](), list[int]()
+    ranking, ranks, reported = Ranking(), dict[int, Rank](), list[int]()
     for together in changes:
         for change in together:
             if isinstance(change, int):
@@ -21,8 +21,8 @@ def test_the_best_are_those_that_sorting_finds(changes: list[list[Rank | int]]) 
                 ranking.put(change)
                 ranks[change[2]] = change
         best = ranking.best()
-        told = told if best is None else best
-        assert told == [key for _, _, key in sorted(ranks.values())[:PLACES]]
+        reported = reported if best is None else best
+        assert reported == [key for _, _, key in sorted(ranks.values())[:PLACES]]
 
 
 def test_a_change_far_below_the_tenth_place_moves_nothing() -> None:

@@ -67,7 +67,7 @@ def test_a_picture_is_in_the_metadata_itself() -> None:
     assert shown.value == "![a plot](data:image/png;base64,cG5n)"
 
 
-def test_a_report_is_stored_for_people_and_for_programs(tmp_path: Path) -> None:
+def test_a_report_is_stored_for_users_and_for_programs(tmp_path: Path) -> None:
     rows = [a_cost_row().cells()]
     file = write_report(tmp_path, "cost_report", rows, PNG, part="2026-01-02")
     assert file == tmp_path / "reports" / "cost_report" / "2026-01-02.csv"

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.ft_policies.costs.billing import Span, billed_instance_hours, keep_paid, paid_until
+from holdfast.ft_policies.costs.billing import Span, count_instance_hours, keep_paid, paid_until
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiering.candidates import Candidates
 from holdfast.ft_policies.tiering.controller import ControllerPolicy, Why, keep_paid_secondaries
 from holdfast.ft_policies.tiers import Tier
 
 HOUR = 3600.0
-NOBODY = float("nan")
+NEVER = float("nan")
 FIRST, LAST = 0, len(TIERS) - 1
 ALL = np.ones(len(TIERS), dtype=bool)
 NOW = 1_800_000_000.123
@@ -68,14 +68,14 @@ def test_a_tier_that_the_stream_cannot_be_in_is_not_used() -> None:
 
 
 @pytest.mark.parametrize("wanted", [tier for tier in Tier if tier is not Tier.PASSIVE_REPLICATION])
-def test_a_tier_with_a_secondary_is_taken_as_it_is_wanted(wanted: Tier) -> None:
+def test_a_tier_with_a_secondary_is_taken_as_wanted(wanted: Tier) -> None:
     assert chosen(wanted, ago=60.0) is wanted
 
 
 def test_many_streams_are_asked_at_once_and_nothing_is_kept_where_nothing_is() -> None:
     tiers = keep_paid(
         np.array([LAST, LAST, 3]),
-        started_at=np.array([NOBODY, NOW - 5.0, NOBODY]),
+        started_at=np.array([NEVER, NOW - 5.0, NEVER]),
         now=NOW,
         allowed=np.ones((3, len(TIERS)), dtype=bool),
     )
@@ -126,13 +126,13 @@ def test_a_stream_that_stays_for_now_stays() -> None:
 )
 def test_started_hours_are_billed_whole(seconds: float, hours: int) -> None:
     span = [Span(NOW, NOW + seconds)]
-    assert billed_instance_hours(span, started_hours=True) == hours
-    assert billed_instance_hours(span, started_hours=False) == pytest.approx(seconds / HOUR)
+    assert count_instance_hours(span, started_hours=True) == hours
+    assert count_instance_hours(span, started_hours=False) == pytest.approx(seconds / HOUR)
 
 
 def test_no_instance_costs_nothing() -> None:
-    assert billed_instance_hours([], started_hours=True) == 0.0
-    assert billed_instance_hours([], started_hours=False) == 0.0
+    assert count_instance_hours([], started_hours=True) == 0.0
+    assert count_instance_hours([], started_hours=False) == 0.0
 
 
 @pytest.mark.parametrize("started_hours", [True, False])
@@ -140,9 +140,9 @@ def test_no_instance_costs_nothing() -> None:
 def test_the_days_add_up(ran: list[Span], borders: list[float], *, started_hours: bool) -> None:
     cuts = [-np.inf, *sorted(borders), np.inf]
     parts = [
-        billed_instance_hours(ran, started_hours=started_hours, since=since, until=until)
+        count_instance_hours(ran, started_hours=started_hours, since=since, until=until)
         for since, until in pairwise(cuts)
     ]
-    whole = billed_instance_hours(ran, started_hours=started_hours)
+    whole = count_instance_hours(ran, started_hours=started_hours)
     assert sum(parts) == pytest.approx(whole)
     assert min(parts) >= 0.0

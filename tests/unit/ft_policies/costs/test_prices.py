@@ -16,9 +16,9 @@ from holdfast.ft_policies.costs.prices import (
     Prices,
     Usage,
     Weights,
-    measured_overhead,
+    compute_overhead,
     thesis_overhead,
-    weighted,
+    weigh_cost,
 )
 from holdfast.ft_policies.tiers import Tier
 
@@ -63,7 +63,7 @@ def of_thesis(primary: Usage = PRIMARY, *, state: float = 28e6, every: float = 3
 
 
 def of_holdfast(primary: Usage = PRIMARY, *, sync: float = 5.0, snapshot: float = 10.0) -> Usage:
-    return measured_overhead(
+    return compute_overhead(
         primary,
         ASSUMED_SHARES,
         new_state_bytes_per_second=1e6,
@@ -78,11 +78,11 @@ def of_holdfast(primary: Usage = PRIMARY, *, sync: float = 5.0, snapshot: float 
 @pytest.mark.parametrize("weights", [ALL_COSTS, EC2])
 def test_active_replication_costs_one_more_of_all_that_counts(weights: Weights) -> None:
     counted = weights.cpu + weights.memory + weights.network + weights.instances
-    assert of(weighted(of_thesis(), PRIMARY, weights), Tier.ACTIVE_REPLICATION) == counted
+    assert of(weigh_cost(of_thesis(), PRIMARY, weights), Tier.ACTIVE_REPLICATION) == counted
 
 
 def test_only_machines_count_on_ec2_so_all_tiers_that_have_one_tie() -> None:
-    np.testing.assert_array_equal(weighted(of_thesis(), PRIMARY, EC2), [1, 1, 1, 1, 1, 0])
+    np.testing.assert_array_equal(weigh_cost(of_thesis(), PRIMARY, EC2), [1, 1, 1, 1, 1, 0])
 
 
 def test_each_resource_of_the_thesis_tiers() -> None:
@@ -96,7 +96,7 @@ def test_each_resource_of_the_thesis_tiers() -> None:
 
 def test_syncs_of_a_large_state_exceed_the_traffic_of_the_events() -> None:
     network = replace(ALL_COSTS, cpu=0.0, memory=0.0, instances=0.0)
-    costs = weighted(of_thesis(state=70e6), PRIMARY, network)
+    costs = weigh_cost(of_thesis(state=70e6), PRIMARY, network)
     assert of(costs, Tier.PASSIVE_STANDBY_HOT) == pytest.approx(3.0)
 
 
@@ -109,11 +109,11 @@ def test_code_alone_is_in_memory_where_a_secondary_is_only_deployed() -> None:
 
 def test_what_the_primary_does_not_use_does_not_count() -> None:
     idle = replace(PRIMARY, network_bytes_per_second=0.0)
-    costs = weighted(of_thesis(idle), idle, ALL_COSTS)
+    costs = weigh_cost(of_thesis(idle), idle, ALL_COSTS)
     np.testing.assert_array_equal(
-        costs, weighted(of_thesis(idle), idle, replace(ALL_COSTS, network=0.0))
+        costs, weigh_cost(of_thesis(idle), idle, replace(ALL_COSTS, network=0.0))
     )
-    np.testing.assert_array_equal(weighted(Usage(), Usage(), ALL_COSTS), 0.0 * ONE)
+    np.testing.assert_array_equal(weigh_cost(Usage(), Usage(), ALL_COSTS), 0.0 * ONE)
 
 
 def test_every_tier_ships_and_the_shorter_interval_sets_the_pace_of_those_that_sync() -> None:
@@ -172,7 +172,7 @@ def test_all_leading_axes_are_the_callers() -> None:
     cores = np.array([1.0, 2.0, 3.0]).reshape(3, 1, 1)
     streams = replace(PRIMARY, cpu_cores=cores, memory_bytes=cores * GB)
     intervals = np.array([1.0, 5.0, 10.0, 60.0])
-    added = measured_overhead(
+    added = compute_overhead(
         streams,
         ASSUMED_SHARES,
         new_state_bytes_per_second=np.array([[1e5], [1e6], [1e7]]),
@@ -181,13 +181,13 @@ def test_all_leading_axes_are_the_callers() -> None:
         requests_per_snapshot=2.0,
         requests_per_sync=3.0,
     )
-    costs, money = weighted(added, streams, ALL_COSTS), PRICES.per_hour(added)
+    costs, money = weigh_cost(added, streams, ALL_COSTS), PRICES.per_hour(added)
     assert money.shape == (3, 4, len(TIERS))
     assert costs.shape == (3, 1, len(TIERS)), "no weight of these depends on the interval"
     alone = replace(PRIMARY, cpu_cores=2.0, memory_bytes=2 * GB)
     one = replace(of_holdfast(alone, sync=10.0, snapshot=20.0), stored_bytes=0.0)
     np.testing.assert_allclose(money[1, 2], PRICES.per_hour(one))
-    np.testing.assert_allclose(costs[1, 0], weighted(one, alone, ALL_COSTS))
+    np.testing.assert_allclose(costs[1, 0], weigh_cost(one, alone, ALL_COSTS))
 
 
 @given(price_lists, price_lists, usages)
@@ -202,7 +202,7 @@ def test_a_cheaper_price_list_never_asks_more(one: Prices, other: Prices, usage:
 def test_more_of_anything_never_costs_less(overhead: Usage, primary: Usage, resource: str) -> None:
     more = replace(overhead, **{resource: getattr(overhead, resource) * 2 + 1})
     assert PRICES.per_hour(more) >= PRICES.per_hour(overhead)
-    assert np.all(weighted(more, primary, ALL_COSTS) >= weighted(overhead, primary, ALL_COSTS))
+    assert np.all(weigh_cost(more, primary, ALL_COSTS) >= weigh_cost(overhead, primary, ALL_COSTS))
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0.5, 600.0), st.floats(1.0, 1e9))
@@ -215,7 +215,7 @@ def test_costs_in_weights_do_not_depend_on_the_unit(
         memory_bytes=GB * scale,
         cpu_cores=2.0 * scale,
     )
-    costs = weighted(of_thesis(state=state, every=every), PRIMARY, ALL_COSTS)
+    costs = weigh_cost(of_thesis(state=state, every=every), PRIMARY, ALL_COSTS)
     added = thesis_overhead(
         scaled,
         state_bytes=state * scale,
@@ -223,7 +223,7 @@ def test_costs_in_weights_do_not_depend_on_the_unit(
         snapshot_every=every,
         queue_bytes=4e6 * scale,
     )
-    np.testing.assert_allclose(weighted(added, scaled, ALL_COSTS), costs, rtol=1e-9)
+    np.testing.assert_allclose(weigh_cost(added, scaled, ALL_COSTS), costs, rtol=1e-9)
 
 
 @given(st.floats(0.5, 600.0), st.floats(1.0, 10.0))

@@ -178,7 +178,9 @@ def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() ->
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
-def test_lost_input_can_be_given_up_and_the_loss_is_told_to_the_row(guarantee: Guarantee) -> None:
+def test_lost_input_can_be_given_up_and_the_loss_is_counted_to_the_row(
+    guarantee: Guarantee,
+) -> None:
     lost = (LOST, replace(LOST, file="9b.json"), replace(LOST, epoch=8, rows=50))
     (found,) = diagnose(stopped(a_well_stream(lost_input=lost, guarantee=guarantee)))
     assert found.epochs == (8, 9)
@@ -268,7 +270,7 @@ def test_what_a_restore_mends_is_advised_with_what_is_computed_again(
     assert advice.cost == Cost(epochs_replayed=6, rows_replayed=600, seconds=3.0)
 
 
-def test_nobody_is_told_to_restore_across_a_hole_in_the_epoch_log() -> None:
+def test_a_restore_is_not_advised_across_a_hole_in_the_epoch_log() -> None:
     holes = records(missing=(4,), undecided=(6,))
     assert all(one.advice == () for one in diagnose(a_well_stream(records=holes)))
     before = records(missing=(4,), undecided=(2,))  # the snapshot after 3 needs it no more
@@ -326,15 +328,15 @@ def test_repairs_that_lose_nothing_come_first_then_the_cheapest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "told"),
+    ("epochs", "text"),
     [
         ((7,), "epoch 7"),
         ((4, 5, 6), "epochs 4 to 6"),
         ((4, 5, 9, 11, 12), "epochs 4 to 5, 9, 11 to 12"),
     ],
 )
-def test_epochs_are_told_in_runs(epochs: tuple[int, ...], told: str) -> None:
-    assert format_epochs(epochs) == told
+def test_epochs_are_listed_in_runs(epochs: tuple[int, ...], text: str) -> None:
+    assert format_epochs(epochs) == text
 
 
 def test_every_kind_has_a_sentence() -> None:

@@ -83,7 +83,7 @@ def test_a_plan_has_all_steps_and_a_pause_is_released() -> None:
     assert Release("p1") not in plan_steps(WELL, next_step)
 
 
-def test_a_stream_that_people_stop_meanwhile_is_not_brought_back() -> None:
+def test_a_stream_that_is_stopped_meanwhile_is_not_brought_back() -> None:
     struck = InjectedFault(primary="p1", fault=Fault.KILL, landed=True)
     stopped = replace(
         WELL, wanted=False, verdict=HealthVerdict(Health.STOPPED, ""), injected=struck
@@ -186,7 +186,7 @@ class SimulatedDrill:
                 self.cut = True
 
     def _replace(self, *, by_itself: bool) -> None:
-        """Another primary, if this one is lost and somebody is there to follow."""
+        """Another primary, if this one is lost and a standby is there to follow."""
         is_lost = self.fault is not Fault.CUT_OFF and self.primary in (None, self.struck)
         if is_lost and (self.has_secondary or not by_itself):
             self.fallen.add("p1")

@@ -80,7 +80,7 @@ def test_a_snapshot_with_the_primarys_damage_is_set_aside_before_another_would_r
     assert simulated.examined.newest_good == OLD
 
 
-def test_a_stream_that_nobody_wants_is_not_brought_back() -> None:
+def test_a_stream_that_is_not_wanted_is_not_brought_back() -> None:
     leaving = a_well_stream(checkpoint=DAMAGED, wanted=False)
     assert list(SimulatedRepair(leaving).repair(None)) == [EndPrimary(PRIMARY)]
 
@@ -139,7 +139,7 @@ def test_the_ledger_comes_first_and_the_stream_last() -> None:
         ShipSnapshot,
         EndPrimary,
         BringBack,
-    ], "and the primary, whose state nobody else can have, ships it before it is ended"
+    ], "and the primary, whose state no other replica can have, ships it before it is ended"
     assert diagnose(simulated.examined) == []
 
 
@@ -157,7 +157,7 @@ def test_a_state_with_neither_snapshot_nor_input_is_rebuilt_from_what_is_left() 
     assert diagnose(simulated.examined) == []
 
 
-def test_a_primary_is_not_ended_while_nobody_knows_whether_another_could_read_its_input() -> None:
+def test_a_primary_is_not_ended_while_it_is_unknown_whether_another_could_read_its_input() -> None:
     seen = a_well_stream(checkpoint=DAMAGED, source_away="the folder is not there")
     assert steps_of(seen) == []
     none_left = stopped(a_well_stream(snapshots=(LOST,), source_away="the folder is not there"))

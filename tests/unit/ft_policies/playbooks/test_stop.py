@@ -1,4 +1,4 @@
-"""A stop asks each replica once and waits for it, unless somebody wants the stream again."""
+"""A stop asks each replica once and waits for it, unless the stream is wanted again."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def test_nothing_is_left_to_do_when_all_have_left() -> None:
     assert next_step(seen()) is None
 
 
-def test_a_stream_that_somebody_wants_again_is_left_alone() -> None:
+def test_a_stream_that_is_wanted_again_is_left_alone() -> None:
     assert next_step(seen(PRIMARY, LEAVING, wanted=True)) is None
 
 

@@ -204,7 +204,7 @@ def test_a_paid_hour_is_used_and_billed_whole() -> None:
 
 
 @pytest.mark.parametrize("weights", [ALL_COSTS, EC2])
-def test_money_is_told_also_where_weights_rank(weights: Weights) -> None:
+def test_money_is_reported_also_where_weights_rank(weights: Weights) -> None:
     (unpriced,) = run_thesis(4.0, rank_by=weights)
     (priced,) = run_thesis(4.0, rank_by=weights, prices=ON_DEMAND)
     assert unpriced.money is None

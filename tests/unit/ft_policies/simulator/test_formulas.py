@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Usage, weighted
+from holdfast.ft_policies.costs.prices import ALL_COSTS, EC2, Usage, weigh_cost
 from holdfast.ft_policies.prediction.calibration import Calibration
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
@@ -14,7 +14,7 @@ from holdfast.ft_policies.simulator.formulas import Plane, Ranking, costs, predi
 from holdfast.ft_policies.simulator.presets import (
     MEASURED,
     THESIS,
-    measured_system,
+    build_measured_system,
     thesis_recoveries,
 )
 from holdfast.ft_policies.simulator.state_size import FloatArray
@@ -46,7 +46,7 @@ def test_costs_are_the_models(system: System, rank_by: Ranking) -> None:
     rates, states = RATES[:, np.newaxis], STATES[:, np.newaxis]
     overhead, primary = system.overhead(rates, states), system.work.usage(rates, states)
     asked = ON_DEMAND.per_hour(overhead) if rank_by is ON_DEMAND else None
-    expected = weighted(overhead, primary, rank_by) if asked is None else asked  # type: ignore[arg-type]
+    expected = weigh_cost(overhead, primary, rank_by) if asked is None else asked  # type: ignore[arg-type]
     found = costs(system, rank_by)(RATES, STATES)
     assert found.shape == (40, len(system.snapshot_every), 6)
     np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-9)
@@ -85,7 +85,7 @@ def test_a_fitted_system_says_what_the_live_review_says(count_detection: bool) -
     every = {"snapshot_every": (5.0, 5.0, 20.0), "sync_every": (2.0, 4.0, 30.0)}
     inputs = stream_inputs(fit=model.fit(EVERY_STEP), **every)
     live = evaluate([inputs], model, ON_DEMAND, None)
-    system = measured_system(inputs, RecoveryModel(count_detection=count_detection))
+    system = build_measured_system(inputs, RecoveryModel(count_detection=count_detection))
     now = np.array([500.0]), np.array([30e6])
     np.testing.assert_allclose(predictions(system, precise=True)(*now), live.predicted)
     np.testing.assert_allclose(costs(system, ON_DEMAND)(*now), live.cost)
@@ -117,7 +117,7 @@ def test_the_thesis_estimator_takes_what_is_usual_for_what_was_never_seen() -> N
 
 
 def test_a_fitted_system_takes_what_was_seen_at_the_load_that_was_seen() -> None:
-    system = measured_system(stream_inputs(), RecoveryModel())
+    system = build_measured_system(stream_inputs(), RecoveryModel())
     usage = system.work.usage(np.array(500.0), np.array(30e6))
     assert np.asarray(usage.cpu_cores).item() == pytest.approx(1.5)
     assert np.asarray(usage.memory_bytes).item() == pytest.approx(2e9)
@@ -132,7 +132,7 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
     nothing = Load(
         rows_per_second=0.0, capacity_rows_per_second=0.0, state_bytes=0.0, epoch_seconds=1.0
     )
-    system = measured_system(
+    system = build_measured_system(
         stream_inputs(
             load=nothing,
             primary=Usage(),
@@ -154,10 +154,10 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
 def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
     slow = {RecoveryStep.DEPLOY: [Observation(seconds=100.0, readiness=Readiness.COLD)] * 20}
     fit = RecoveryModel().fit(StepTimings(steps=slow))
-    system = measured_system(
+    system = build_measured_system(
         stream_inputs(fit=replace(fit, calibration=Calibration.of_typical_times())), RecoveryModel()
     )
-    usual = measured_system(stream_inputs(), RecoveryModel())
+    usual = build_measured_system(stream_inputs(), RecoveryModel())
     found, before = (predictions(one, precise=True)(RATES, STATES) for one in (system, usual))
     np.testing.assert_allclose(found[..., :5], before[..., :5])
     assert (found[..., 5] > before[..., 5] + 80).all()

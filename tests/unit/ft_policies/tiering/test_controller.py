@@ -154,7 +154,7 @@ def test_after_misses_a_stream_steps_down_only_with_a_margin() -> None:
     assert chosen(a_stream(recent_misses=100, objective=8.0)) == (PSC, 0, Why.SAVES)  # 50 % at most
 
 
-def test_misses_move_nobody_who_holds_the_objective() -> None:
+def test_misses_move_no_stream_that_holds_the_objective() -> None:
     assert chosen(a_stream(recent_misses=9, current=DEP)) == (DEP, 0, Why.CHEAPEST)
     assert chosen(a_stream(recent_misses=9, current=PSH, objective=3.0)) == (PSH, 0, Why.CHEAPEST)
 

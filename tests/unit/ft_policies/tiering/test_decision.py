@@ -99,7 +99,7 @@ def test_what_is_rejected_because_of_the_load_to_come_says_so() -> None:
     assert made.tiers[DEP].seconds_ahead == 12.0
 
 
-def test_ties_misses_and_unknown_costs_are_told_apart() -> None:
+def test_ties_misses_and_unknown_costs_are_kept_apart() -> None:
     tied = decided(cost=[(0.5, 1.0, 0.5, 0.5, np.inf, 0.1)] * 2)
     assert tied.chosen is Tier.ACTIVE_REPLICATION
     assert tied.tiers[PSH].rejected == "costs as much as active_replication, which is faster"

@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
         yield opened
 
 
-def test_a_hole_in_the_epoch_log_and_an_entry_that_nobody_decided_are_told(
+def test_a_hole_in_the_epoch_log_and_an_entry_that_were_not_decided_are_reported(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
     a_stopped_stream(project, tmp_path / "checkpoint")
@@ -163,7 +163,7 @@ def test_the_table_is_the_one_that_the_stream_runs_by_whatever_its_file_says_by_
         assert staged.exists()
 
 
-def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_told(
+def test_a_hole_in_the_ledger_that_the_table_does_not_fill_is_reported(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
     a_stopped_stream(project, tmp_path / "checkpoint")
@@ -221,11 +221,11 @@ def test_staging_is_left_alone_while_its_replica_or_its_process_lives(
     (data / f"{6:012d}-clicks-0000000b-0123abcd").mkdir()  # of an unknown replica
     a_primary(project, REPLICA)
     assert finding_kinds(project) == []
-    project.store.replicas.end(REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+    project.store.replicas.end(REPLICA, ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
     assert finding_kinds(project) == []
 
 
-def test_folders_that_nobody_needs_are_set_aside_and_put_back(
+def test_folders_that_are_not_needed_are_set_aside_and_put_back(
     project: SimulatedProject, tmp_path: Path
 ) -> None:
     a_stopped_stream(project, tmp_path / "checkpoint")
@@ -271,7 +271,7 @@ def test_what_the_last_start_should_have_swept_is_left_over(
     assert (finding.kind, finding.where) == (Kind.LEFTOVER_FOLDER, str(folder))
 
 
-def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Path) -> None:
+def test_input_that_is_gone_is_reported_and_only_if_a_recovery_reads_it(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     source = {"kind": "files", "path": str(folder), "format": "jsonl", "schema": "n long"}
@@ -312,7 +312,7 @@ def test_input_that_is_gone_is_told_and_only_if_a_recovery_reads_it(tmp_path: Pa
         (ship,) = diagnose_stream(project, CLICKS).findings[0].repairs
         assert ship.kind is RepairKind.SHIP_SNAPSHOT
         project.store.replicas.end(
-            REPLICA, ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA
+            REPLICA, ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA
         )
         assert run_repair(project) == [], "nothing is given up unasked"
         assert run_repair(project, chosen=RepairKind.SKIP_INPUT) == ["SkipInput"]

@@ -9,7 +9,7 @@ from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.snapshots import RetentionPolicy
 from holdfast.observation.doctor.examine import diagnose_stream
-from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, quarantined_runs
+from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, list_quarantined_runs
 from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.resources.control_store.records import SnapshotState
 from tests.builders.doctor_stream import (
@@ -78,7 +78,7 @@ def test_a_damaged_snapshot_is_set_aside_and_can_be_put_back(
     assert (row.state, row.reason) == (SnapshotState.DAMAGED, f"set aside by {RUN}")
     Quarantine(project, CLICKS, RUN).undo()
     assert everything(project) == before
-    assert quarantined_runs(project, CLICKS) == []
+    assert list_quarantined_runs(project, CLICKS) == []
 
 
 def test_a_wrong_digest_needs_a_deep_look(project: SimulatedProject, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.builders.control_rows import a_snapshot
 from tests.builders.streams import CLICKS, PATIENT, a_primary, a_wanted_stream
 from tests.fakes.projects import SimulatedProjects, simulated_projects
 
-TOLD = {
+DETAIL = {
     "fault": "kill",
     "primary": "p1",
     "tier": "active_standby",
@@ -42,7 +42,7 @@ def a_line(project: Project, step: str, phase: Phase, **changes: object) -> None
 
 def test_drills_are_listed_with_the_last_proven_snapshot(projects: SimulatedProjects) -> None:
     with projects.open() as project:
-        for detail in (TOLD, {**TOLD, "held": False}):
+        for detail in (DETAIL, {**DETAIL, "held": False}):
             a_line(project, Report.__name__, Phase.DONE, playbook=PLAYBOOK, detail=detail)
         a_line(project, Report.__name__, Phase.FAILED, playbook=PLAYBOOK, detail={})
         for name in ("s1", "s2"):
@@ -58,7 +58,7 @@ def test_drills_are_listed_with_the_last_proven_snapshot(projects: SimulatedProj
     assert (proof["drill"], proof["about"], proof["observed_seconds"]) == ("restore", "s2", 12.5)
 
 
-def test_an_incident_is_told_with_its_timeline(projects: SimulatedProjects) -> None:
+def test_an_incident_is_reported_with_its_timeline(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         detail = {"reason": "its process is gone"}
         incident = project.store.incidents.open(

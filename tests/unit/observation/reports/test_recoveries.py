@@ -13,7 +13,7 @@ from holdfast.ft_policies.prediction.past import PastPrediction, PastRecovery, p
 from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
-from holdfast.observation.reports.recoveries import compared_cells, match_recoveries
+from holdfast.observation.reports.recoveries import build_comparison, match_recoveries
 from tests.builders.reports import a_recovery
 
 HOT, ACTIVE, PASSIVE = (
@@ -76,7 +76,7 @@ def judged(
         promised,
         capacity=0.0,
         next_commit_seconds=0.0,
-        known=known,
+        known_predictions=known,
     )
 
 
@@ -103,10 +103,10 @@ def test_who_does_not_count_detection_does_not_observe_it_either() -> None:
     (counted,) = judged(again())
     (uncounted,) = judged(again(), model=replace(MAXIMA, count_detection=False))
     assert counted.seconds - uncounted.seconds == PROMISED.seconds
-    assert "detect" not in [row["step"] for row in compared_cells(uncounted)]
+    assert "detect" not in [row["step"] for row in build_comparison(uncounted)]
 
 
-def test_whoever_was_launched_anew_was_recovered_passively_whatever_was_wanted() -> None:
+def test_what_was_launched_again_was_recovered_passively_whatever_was_wanted() -> None:
     (recovery,) = matched(RESTARTED)
     assert recovery.tier is PASSIVE
     assert seconds(recovery) == {
@@ -119,7 +119,7 @@ def test_whoever_was_launched_anew_was_recovered_passively_whatever_was_wanted()
 def test_only_what_was_measured_before_the_failure_makes_the_prediction() -> None:
     (recovery,) = judged(again())
     assert recovery.seconds == PROMISED.seconds + 0.5 + 5.0
-    assert [(row["step"], row["held"]) for row in compared_cells(recovery)] == [
+    assert [(row["step"], row["held"]) for row in build_comparison(recovery)] == [
         ("all", True),
         ("detect", True),
         ("replay", False),
@@ -138,13 +138,13 @@ def test_it_is_predicted_for_as_much_as_there_was_to_replay() -> None:
 
 def test_a_recovery_is_predicted_again_only_if_its_steps_have_changed() -> None:
     (known,) = judged(again())
-    told = replace(known, seconds=123.0)
-    assert judged(again(), known=[told]) == [told]
+    kept = replace(known, seconds=123.0)
+    assert judged(again(), known=[kept]) == [kept]
     more = {**again().steps, RecoveryStep.WIRE_SEND: Observation(seconds=0.5, at=3_000.0)}
-    (anew,) = judged(replace(again(), steps=more), known=[told])
-    assert anew.seconds == known.seconds
+    (renewed,) = judged(replace(again(), steps=more), known=[kept])
+    assert renewed.seconds == known.seconds
     later = replace(again(), at=3_500.0, lost_at=3_491.0)
-    assert [past.recovered.at for past in judged(later, again(), known=[told])] == [
+    assert [past.recovered.at for past in judged(later, again(), known=[kept])] == [
         3_000.0,
         3_500.0,
     ]
@@ -192,7 +192,7 @@ def test_a_secondary_that_was_not_as_ready_as_wanted_counts_in_the_tier_that_it_
 
 
 def test_tiers_and_steps_are_summed_up() -> None:
-    rows = [row for seconds in (4.0, 5.0, 9.0) for row in compared_cells(a_recovery(seconds))]
+    rows = [row for seconds in (4.0, 5.0, 9.0) for row in build_comparison(a_recovery(seconds))]
     whole = next(row for row in summarize(rows) if row["step"] == "all")
     assert (whole["tier"], whole["recoveries"]) == (HOT.value, 3)
     assert whole["held_share"] == 2 / 3

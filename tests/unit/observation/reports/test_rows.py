@@ -13,7 +13,7 @@ from holdfast.ft_policies.costs.report import Cell
 from holdfast.ft_policies.tiering.decision import WhatIf
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.reports.incidents import incident_rows
-from holdfast.observation.reports.recoveries import compared_cells
+from holdfast.observation.reports.recoveries import build_comparison
 from holdfast.observation.reports.what_if import OBJECTIVES, what_if_cells
 from holdfast.resources.control_store.records import Phase
 from tests.builders.reports import a_day, a_recovery
@@ -93,9 +93,9 @@ def test_a_figure_that_is_not_known_is_empty_and_not_infinite() -> None:
 
 
 def test_a_recovery_is_held_if_it_took_no_longer_than_predicted() -> None:
-    whole, *steps = compared_cells(a_recovery(7.0))
+    whole, *steps = build_comparison(a_recovery(7.0))
     assert (whole["step"], whole["held"]) == ("all", False)
-    assert compared_cells(a_recovery(5.0))[0]["held"] is True
+    assert build_comparison(a_recovery(5.0))[0]["held"] is True
     assert all(figure >= 0.0 for row in (whole, *steps) for figure in figures(row))
 
 

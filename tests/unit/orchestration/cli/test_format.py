@@ -35,7 +35,7 @@ from holdfast.orchestration.cli import format as fmt
         (fmt.money(0.04123), "0.0412"),
         (fmt.money(123.456), "123"),
         (fmt.share(0.617), "62 %"),
-        (fmt.predicted(inf), "unknown"),
+        (fmt.prediction(inf), "unknown"),
         (fmt.interval(2.5), "every 2.5 s"),
         (fmt.interval(inf), "not by time"),
     ],

@@ -1,4 +1,4 @@
-"""Playbooks before somebody's eyes: steps as they are done, errors without a traceback."""
+"""Playbooks on a screen: steps as they are done, errors without a traceback."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -89,7 +89,7 @@ def take_over(project: Project, secondary: str, primary: str) -> None:
     store = project.store
     seen = store.leases.get(CLICKS)
     lease = store.takeovers.take(
-        CLICKS, secondary, primary=primary, seen=seen, ttl_seconds=60.0, reason="gone"
+        CLICKS, secondary, primary=primary, observed=seen, ttl_seconds=60.0, reason="gone"
     )
     assert lease is not None
     epoch = commit(project, secondary)

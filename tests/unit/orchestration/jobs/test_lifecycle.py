@@ -68,14 +68,14 @@ def an_incident(projects: SimulatedProjects, *, detect_seconds: float = 2.0) -> 
         return a_recovery(project.store, key, t_detect_seconds=detect_seconds)
 
 
-def as_it_is(projects: SimulatedProjects, incident: Incident) -> Incident:
+def read_again(projects: SimulatedProjects, incident: Incident) -> Incident:
     with projects.open() as project:
         found = project.store.incidents.get(incident.id)
     assert found is not None
     return found
 
 
-def a_dead_primary_that_nobody_wants(projects: SimulatedProjects) -> None:
+def a_dead_primary_that_is_not_wanted(projects: SimulatedProjects) -> None:
     """Its recovery is one step: the fence."""
     with projects.open() as project:
         a_dead_primary(project)
@@ -88,14 +88,14 @@ def table(value: object) -> list[Mapping[str, Any]]:
 
 
 def test_a_recovery_shows_its_steps_and_closes_its_incident(projects: SimulatedProjects) -> None:
-    a_dead_primary_that_nobody_wants(projects)
+    a_dead_primary_that_is_not_wanted(projects)
     incident = an_incident(projects)
     result = recovered(projects, incident.id)
     assert result.success
     [step] = result.get_asset_observation_events()
     metadata = step.asset_observation_data.asset_observation.metadata
     assert metadata["step"].value == "Fence"
-    closed = as_it_is(projects, incident)
+    closed = read_again(projects, incident)
     assert closed.state is IncidentState.CLOSED
     assert re.match(r"recovered \d+\.\d s after the last sign of life", closed.outcome)
     assert "Fence 0." in closed.outcome
@@ -110,7 +110,7 @@ def test_a_recovery_shows_its_steps_and_closes_its_incident(projects: SimulatedP
 
 
 def test_the_output_says_if_the_objective_was_held(projects: SimulatedProjects) -> None:
-    a_dead_primary_that_nobody_wants(projects)
+    a_dead_primary_that_is_not_wanted(projects)
     result = recovered(projects, an_incident(projects).id)
     [output] = [e for e in result.all_events if e.event_type_value == "STEP_OUTPUT"]
     metadata = output.step_output_data.metadata
@@ -120,21 +120,21 @@ def test_the_output_says_if_the_objective_was_held(projects: SimulatedProjects) 
 
 
 def test_a_recovery_needs_no_incident(projects: SimulatedProjects) -> None:
-    a_dead_primary_that_nobody_wants(projects)
+    a_dead_primary_that_is_not_wanted(projects)
     assert recovered(projects).success
     with projects.open() as project:
         assert project.store.replicas.of(CLICKS) == []
 
 
 def test_a_run_whose_incident_another_run_has_does_nothing(projects: SimulatedProjects) -> None:
-    a_dead_primary_that_nobody_wants(projects)
+    a_dead_primary_that_is_not_wanted(projects)
     incident = an_incident(projects)
     with projects.open() as project:
         project.store.incidents.claim(incident.id, "another-run", 60.0)
     result = recovered(projects, incident.id)
     assert result.success
     assert result.get_asset_observation_events() == []
-    assert as_it_is(projects, incident).claimed_by == "another-run"
+    assert read_again(projects, incident).claimed_by == "another-run"
     with projects.open() as project:
         assert len(project.store.replicas.of(CLICKS)) == 1
 
@@ -157,11 +157,11 @@ def test_a_recovery_that_gives_up_fails_with_a_hint_and_the_incident_stays_open(
     assert about is not None
     assert "column x is missing" in str(about.description)
     assert about.metadata["hint"].value == f"fix the cause, then run `holdfast start {CLICKS}`"
-    assert as_it_is(projects, incident).state is IncidentState.OPEN
+    assert read_again(projects, incident).state is IncidentState.OPEN
     with projects.open() as project:
         row = project.store.streams.get(CLICKS)
     assert row is not None
-    assert row.desired is DesiredState.RUNNING
+    assert row.is_desired
 
 
 def output_of(result: dg.ExecuteInProcessResult) -> Mapping[str, Any]:
@@ -186,7 +186,7 @@ def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
     assert metadata["recovery_seconds"].value == pytest.approx(0.7)
     assert metadata["redundancy_seconds"].value >= 2.0
     assert metadata["objective_held"].value is True
-    outcome = as_it_is(projects, incident).outcome
+    outcome = read_again(projects, incident).outcome
     assert outcome.startswith("recovered 0.7 s after the last sign of life, active_standby covered")
     with projects.open() as project:
         assert project.store.tiers.history(CLICKS)[-1].reached_at is not None
@@ -219,12 +219,12 @@ def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_pa
     with projects.open() as project:
         incident = a_recovery(project.store, lost_secondary("s1", stream=CLICKS))
     assert recovered(projects, incident.id).success
-    outcome = as_it_is(projects, incident).outcome
+    outcome = read_again(projects, incident).outcome
     assert "paused, covers passive_standby_cold" in outcome
     assert "held" not in outcome
 
 
-def test_a_failover_that_is_reported_once_it_is_level_counts_from_the_failure(
+def test_a_failover_that_is_reported_once_it_has_caught_up_counts_from_the_failure(
     tmp_path: Path,
 ) -> None:
     projects = simulated_projects(tmp_path, tier="deployed", supervision=PATIENT)
@@ -249,7 +249,7 @@ def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
     metadata = output_of(recovered(projects, incident.id))
     assert "recovery_seconds" not in metadata
     assert metadata["redundancy_seconds"].value >= 0.0
-    assert as_it_is(projects, incident).outcome.startswith("deployed covered again after")
+    assert read_again(projects, incident).outcome.startswith("deployed covered again after")
 
 
 def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
@@ -275,12 +275,12 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
     )
     assert not recovered(projects, incident.id).success
     assert len(started) == 3
-    found = as_it_is(projects, incident)
+    found = read_again(projects, incident)
     assert (found.state, found.attempts) == (IncidentState.OPEN, 1)
     with projects.open() as project:
         row = project.store.streams.get(CLICKS)
         assert row is not None
-        assert row.desired is DesiredState.RUNNING
+        assert row.is_desired
         assert len(project.store.replicas.of(CLICKS)) == 1
 
 

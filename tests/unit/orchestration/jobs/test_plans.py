@@ -60,7 +60,7 @@ def test_a_stop_is_planned_and_the_stream_runs_on(projects: SimulatedProjects) -
         assert observe_stream(project, CLICKS).wanted
 
 
-def test_a_recovery_is_planned_and_nobody_is_fenced(projects: SimulatedProjects) -> None:
+def test_a_recovery_is_planned_and_no_primary_is_fenced(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         a_wanted_stream(project)
         a_primary(project, "p1", alive=False)

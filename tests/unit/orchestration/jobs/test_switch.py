@@ -88,7 +88,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(projects: SimulatedProject
         assert len(project.store.replicas.of(CLICKS)) == 1
 
 
-def test_a_stopped_stream_is_only_told(projects: SimulatedProjects) -> None:
+def test_a_stopped_stream_is_only_reported(projects: SimulatedProjects) -> None:
     result = switched(projects, {"tier": "deployed"})
     assert result.success
     assert result.get_asset_observation_events() == []

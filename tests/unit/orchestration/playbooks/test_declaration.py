@@ -29,8 +29,8 @@ def projects(tmp_path: Path) -> SimulatedProjects:
     return projects
 
 
-def written_anew(projects: SimulatedProjects) -> None:
-    """People change the stream's file: another tier."""
+def declared_again(projects: SimulatedProjects) -> None:
+    """The user changes the stream's file: another tier."""
     file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
     file.write_text(stream_yaml(name=CLICKS, tier="deployed"), encoding="utf-8")
 
@@ -46,7 +46,7 @@ def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
 ) -> None:
     with projects.open() as project:
         a_secondary(project, "s1")
-    written_anew(projects)
+    declared_again(projects)
     with projects.open() as project:
         Start(project, CLICKS, "run").steps()
         assert declared_tier(project) == "passive_replication"
@@ -58,7 +58,7 @@ def test_a_start_changes_nothing_under_a_secondary_that_may_take_over(
 def test_who_finds_the_slot_taken_declares_nothing(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         a_primary(project, "p1")
-    written_anew(projects)
+    declared_again(projects)
     with projects.open() as project:
         assert launch_primary(project.config, project.store, CLICKS) is None
         assert declared_tier(project) == "passive_replication"
@@ -67,7 +67,7 @@ def test_who_finds_the_slot_taken_declares_nothing(projects: SimulatedProjects) 
 def test_a_new_primary_goes_by_what_the_stream_was_started_with(
     projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written_anew(projects)
+    declared_again(projects)
     with projects.open() as project, simulated_drivers(project, monkeypatch):
         assert launch_primary(project.config, project.store, CLICKS) is not None
         assert declared_tier(project) == "passive_replication"

@@ -30,7 +30,7 @@ STANDBY = {"tier": "active_standby"}
 def a_live_project(
     root: Path, patch: pytest.MonkeyPatch, **changes: object
 ) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
-    """A stream whose replicas were all launched, so that nobody strikes the test itself."""
+    """A stream whose replicas were all launched, so that no fault strikes the test itself."""
     with (
         simulated_projects(root, supervision=PATIENT, **changes).open() as project,
         simulated_drivers(project, patch) as drivers,
@@ -53,13 +53,13 @@ def drilled(drivers: SimulatedDrivers, run: str = "r", **how: object) -> Drill:
 def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
     """A replica that has taken over tells how long it took."""
     store, first = drivers.project.store, primary_of(drivers.project).id
-    told = set()
+    reported = set()
 
     def beat() -> None:
         drivers.act()
         seen = observe_stream(drivers.project, CLICKS).primary
-        if seen is not None and seen.id not in {first, *told}:
-            told.add(seen.id)
+        if seen is not None and seen.id not in {first, *reported}:
+            reported.add(seen.id)
             took = {SampleName.DETECT_SECONDS: 0.5, SampleName.RECOVERY_SECONDS: 1.5}
             store.samples.write(
                 [Sample(stream=CLICKS, replica=seen.id, name=n, value=v) for n, v in took.items()]
@@ -178,7 +178,7 @@ def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
             project=project, stream=CLICKS, run="r", fault=Fault.CUT_OFF,
             cut_off_seconds=0.2, keep_alive=ship_again,
         )  # fmt: skip
-        [struck_it, back, told] = list(drill.steps())
-        assert (struck_it.name, back.name, told.name) == ("InjectFault", "AwaitBack", "Report")
-        assert told.result.as_dict()["healed_seconds"] == pytest.approx(0.5)
+        [struck_it, back, reported] = list(drill.steps())
+        assert (struck_it.name, back.name, reported.name) == ("InjectFault", "AwaitBack", "Report")
+        assert reported.result.as_dict()["healed_seconds"] == pytest.approx(0.5)
         assert primary_of(project).id == struck.id

@@ -1,4 +1,4 @@
-"""A stop that is cut short is finished by whoever looks next; one that goes on is left alone."""
+"""A stop that is cut short is finished by the next run; one that goes on is left alone."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,25 +32,25 @@ def calls_after(project: Project, seconds: float) -> bool:
 
 
 def a_stop(project: Project, phase: Phase) -> None:
-    """Somebody has said that the stream should stop, and is at the first replica."""
+    """An operator has asked the stream to stop, and the stop is at the first replica."""
     project.store.streams.desire(CLICKS, DesiredState.STOPPED)
     project.store.journal.write(
         stream=CLICKS, playbook="stop", run="run", step="AwaitExit", phase=phase
     )
 
 
-def test_a_stop_leaves_a_stream_alone_that_somebody_wants_again(tmp_path: Path) -> None:
+def test_a_stop_leaves_a_stream_alone_that_is_wanted_again(tmp_path: Path) -> None:
     with a_running_project(tmp_path) as project:
         steps = Stop(project, CLICKS, "run").steps()
         assert next(steps).name == "RequestExit"
-        project.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        project.store.replicas.end("p", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         project.store.streams.desire(CLICKS, DesiredState.RUNNING)
         a_primary(project, "p2")
         assert list(steps) == []
         assert replica_of(project, "p2").desired == PRIMARY
 
 
-def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> None:
+def test_a_primary_that_is_wanted_again_is_not_asked_to_leave(tmp_path: Path) -> None:
     with a_running_project(tmp_path) as project:
         project.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
@@ -63,7 +63,7 @@ def test_a_primary_that_is_wanted_again_is_not_told_to_leave(tmp_path: Path) -> 
         assert replica_of(project, "p").desired == PRIMARY
 
 
-def test_replicas_that_nobody_wants_or_has_told_to_leave_are_seen_off(
+def test_replicas_that_are_neither_wanted_nor_asked_to_leave_are_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projects = standby_projects(tmp_path)
@@ -90,7 +90,7 @@ def test_a_secondary_alone_is_seen_off_too(tmp_path: Path) -> None:
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         a_secondary(project, "s1")
-        project.store.replicas.end("p1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        project.store.replicas.end("p1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         project.store.streams.desire(CLICKS, DesiredState.STOPPED)
         assert calls_after(project, 6.0)
 
@@ -112,7 +112,7 @@ def test_who_interrupts_his_stop_has_it_finished_for_him(tmp_path: Path) -> None
         assert calls_after(project, 6.0)
 
 
-def test_a_process_that_is_gone_needs_nobody_to_tell_it(tmp_path: Path) -> None:
+def test_a_process_that_is_gone_need_not_be_asked(tmp_path: Path) -> None:
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         project.store.replicas.record_process("p1", pid=1, pid_started_at=1.0)

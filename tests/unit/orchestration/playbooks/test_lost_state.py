@@ -61,20 +61,22 @@ def test_it_is_given_up_once_and_counted(project: SimulatedProject, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("prepare", "told"),
+    ("prepare", "message"),
     [
         ("nothing", "the catalogue has the snapshot"),
         ("lost", "no epoch is pruned, so it can be computed again"),
         ("running", "it is running"),
     ],
 )
-def test_it_is_not_given_up_needlessly(project: SimulatedProject, prepare: str, told: str) -> None:
+def test_it_is_not_given_up_needlessly(
+    project: SimulatedProject, prepare: str, message: str
+) -> None:
     if prepare != "nothing":
         lose_snapshots(project)
     if prepare == "running":
         project.store.retention.prune_epochs(CLICKS, before=3)
         project.store.streams.desire(CLICKS, DesiredState.RUNNING)
-    with pytest.raises(PermanentError, match=told):
+    with pytest.raises(PermanentError, match=message):
         give_up_state(project, CLICKS)
     assert project.store.gaps.of(CLICKS) == []
 

@@ -38,11 +38,11 @@ def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
     with a_recovered_project(tmp_path, monkeypatch, tier=tier) as (projects, before, drivers):
         old = primary_of(before)
         with redeclared_project(projects, tier=tier, **LARGER) as project:
-            wish = MigrationRequest(protocol=protocol)
+            request = MigrationRequest(protocol=protocol)
             done = [
                 one.name
                 for one in Migrate(
-                    project, CLICKS, "r", request=wish, keep_alive=drivers.act
+                    project, CLICKS, "r", request=request, keep_alive=drivers.act
                 ).steps()
             ]
             assert "FinishMigration" in done
@@ -60,7 +60,7 @@ def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
             )
 
 
-def test_a_migration_whose_run_dies_is_finished_by_whoever_looks_next(
+def test_a_migration_whose_run_dies_is_finished_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -113,8 +113,8 @@ def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slo
         a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
         redeclared_project(projects, **LARGER) as project,
     ):
-        wish = MigrationRequest(protocol=protocol, within_seconds=100.0)
-        list(Migrate(project, CLICKS, "r", request=wish, keep_alive=drivers.act).steps())
+        request = MigrationRequest(protocol=protocol, within_seconds=100.0)
+        list(Migrate(project, CLICKS, "r", request=request, keep_alive=drivers.act).steps())
         old, new = (
             ReplicaSpec.load(Path(row.folder))
             for row in sorted(
@@ -151,9 +151,9 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
             drivers.epoch = commits - (4 if looks < 5 else 3)
             drivers.act()
 
-        wish = MigrationRequest(protocol=protocol, may_differ=True)
+        request = MigrationRequest(protocol=protocol, may_differ=True)
         steps = Migrate(
-            project, CLICKS, "r", request=wish, keep_alive=is_behind_for_a_while
+            project, CLICKS, "r", request=request, keep_alive=is_behind_for_a_while
         ).steps()
         handed_over = next(one for one in steps if one.name == "HandOver")
         assert "epoch" in handed_over.result.as_dict()
@@ -180,8 +180,8 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
                 drivers.epoch = 0
             drivers.act()
 
-        wish = MigrationRequest(protocol=Protocol.REPLAY, within_seconds=6.0)
-        steps = Migrate(project, CLICKS, "r", request=wish, keep_alive=is_far_behind).steps()
+        request = MigrationRequest(protocol=Protocol.REPLAY, within_seconds=6.0)
+        steps = Migrate(project, CLICKS, "r", request=request, keep_alive=is_far_behind).steps()
         names = [one.name for one in steps]
         assert names.index("HandOver") < names.index("FinishMigration")
 
@@ -240,7 +240,7 @@ def test_targets_that_fail_one_after_the_other_are_given_up(
             assert nices == [GIVING_WAY, 0, 0], "the first may have been too slow"
 
 
-def test_after_a_rollback_nobody_goes_on_from_what_the_target_has_shipped(
+def test_after_a_rollback_no_replica_goes_on_from_what_the_target_has_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):

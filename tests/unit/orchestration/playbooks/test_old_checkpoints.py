@@ -45,7 +45,7 @@ def test_what_is_still_somebodys_stays(project: SimulatedProject) -> None:
     a_primary(project, "p1")  # its process is there still
     project.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another", by=EndedBy.REPLICA)
     a_secondary(project, "s1", host="elsewhere")
-    project.store.replicas.end("s1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
-    a_primary(project, "p2", alive=False)  # nobody has noticed yet
+    project.store.replicas.end("s1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
+    a_primary(project, "p2", alive=False)  # not noticed yet
     assert remove_old_checkpoints(project.store, CLICKS) is None
     assert names(lingers) == names(elsewhere) == names(lives) == ["checkpoints", "replica.log"]

@@ -37,7 +37,7 @@ def test_a_snapshot_is_restored_gone_on_from_and_noted() -> None:
     )
 
 
-def test_all_steps_are_foreseen_before_the_first() -> None:
+def test_all_steps_are_planned_before_the_first() -> None:
     seen = ProveFacts(snapshot="s1", epoch=4)
     assert plan_steps(seen, next_step) == [
         RestoreScratch("s1"),

@@ -1,4 +1,4 @@
-"""What a start would do, told before it is done, is what it then does."""
+"""What a start would do, planned before it is done, is what it then does."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def a_migration(project: Project) -> int:
 
 
 def stopped(project: Project) -> None:
-    project.store.replicas.end("p", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+    project.store.replicas.end("p", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
     project.store.streams.desire(CLICKS, DesiredState.STOPPED)
 
 
@@ -73,7 +73,7 @@ def test_a_stream_that_was_stopped_is_launched_with_its_secondary(
     assert "ensure" not in projects.objects.calls
 
 
-def test_a_dead_primary_is_fenced_first_though_nobody_wants_the_stream(
+def test_a_dead_primary_is_fenced_first_though_the_stream_is_not_wanted(
     projects: SimulatedProjects,
 ) -> None:
     with projects.open() as project:
@@ -133,10 +133,10 @@ def test_what_is_half_restored_is_refused_as_it_would_be(projects: SimulatedProj
     with projects.open() as project:
         declare(project.config, project.store, CLICKS)
         commit_epochs(project, 3)
-        wish = project.store.restores.request(
+        request = project.store.restores.request(
             CLICKS, epoch=1, snapshot=None, why="a test", run="run"
         )
-        project.store.restores.begin(wish)
+        project.store.restores.begin(request)
         with pytest.raises(PermanentError, match="half done"):
             Start(project, CLICKS, "plan").plan()
 

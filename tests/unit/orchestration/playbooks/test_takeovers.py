@@ -39,7 +39,7 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
         a_wanted_stream(project)
         a_primary(project, "p", alive=False)
         a_secondary(project, "s")
-        drivers.takes_over = False  # until somebody waits for it
+        drivers.takes_over = False  # until a playbook waits for it
         steps = recovery_steps(project, drivers.act)
         assert next(steps).name == "Fence"
         drivers.takes_over = True

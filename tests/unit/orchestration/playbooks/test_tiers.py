@@ -16,7 +16,7 @@ from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.base import StepDone, StepSkipped
 from holdfast.orchestration.playbooks.lifecycle import SwitchTier
-from holdfast.resources.control_store.records import DesiredState, Phase, ReplicaState, Slot
+from holdfast.resources.control_store.records import Phase, ReplicaState, Slot
 from holdfast.resources.project import Project
 from tests.builders.playbooks import (
     a_driven_project,
@@ -144,7 +144,7 @@ def test_a_secondary_that_always_fails_leaves_the_stream_running_and_is_tried_ag
             run_recovery(drivers)
         row = project.store.streams.get(CLICKS)
         assert row is not None
-        assert row.desired is DesiredState.RUNNING
+        assert row.is_desired
         assert project.store.tiers.history(CLICKS)[-1].reached_at is None
         assert run_recovery(drivers) == ["LaunchSecondary", "TurnSwitch"]
 
@@ -181,7 +181,7 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
         assert project.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
 
 
-def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
+def test_what_a_secondary_said_before_it_saw_a_request_is_no_answer_to_it(
     tmp_path: Path,
 ) -> None:
     with a_running_project(tmp_path, clock=SteppedClock(), tier="deployed") as project:
@@ -200,7 +200,7 @@ def test_what_a_secondary_said_before_it_saw_a_wish_is_no_answer_to_it(
         assert replica_of(project, "s").observed_generation == 3
 
 
-def test_a_step_towards_a_tier_that_nobody_wants_any_more_is_not_taken(tmp_path: Path) -> None:
+def test_a_step_towards_a_tier_that_is_not_wanted_any_more_is_not_taken(tmp_path: Path) -> None:
     with a_running_project(tmp_path, tier="active_standby") as project:
         a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])
         project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")

@@ -77,14 +77,14 @@ def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
         assert process is not None
         os.kill(process.pid, signal.SIGSTOP)
         project.store.replicas.end(
-            secondary.id, ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA
+            secondary.id, ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA
         )
         await_exit(project, secondary.id, slot=Slot.SECONDARY, keep_alive=lambda: beats.append(1))
         assert len(beats) == EXIT_WITHIN_SECONDS / waiting.POLL_SECONDS + 1, "the last look, too"
         assert not lives(secondary)
 
 
-def test_what_a_stop_would_do_is_told_from_one_look(tmp_path: Path) -> None:
+def test_what_a_stop_would_do_is_planned_from_one_look(tmp_path: Path) -> None:
     with a_running_project(tmp_path, tier="active_standby") as project:
         a_secondary(project, "s")
         project.store.replicas.desire("s", OFF)

@@ -36,7 +36,7 @@ def hear(alert: dict[str, str]) -> None:
 
 @dataclass
 class Watch:
-    """The sensor, evaluated by daemons that start anew each time: only the cursor is left."""
+    """The sensor, evaluated by daemons that start again each time: only the cursor is left."""
 
     projects: SimulatedProjects
     instance: dg.DagsterInstance

@@ -29,18 +29,18 @@ GARBAGE = 0
 
 @dataclass
 class Chat:
-    """A server that keeps what it is told; `answers` are its next status codes."""
+    """A server that keeps what it receives; `answers` are its next status codes."""
 
     url: str = ""
     answers: list[int] = field(default_factory=list)
     heard: list[dict[str, Any]] = field(default_factory=list)
 
 
-told_so_far: list[dict[str, str]] = []
+received: list[dict[str, str]] = []
 
 
 def remember(alert: dict[str, str]) -> None:
-    told_so_far.append(alert)
+    received.append(alert)
 
 
 def stammer(alert: dict[str, str]) -> None:
@@ -113,7 +113,7 @@ def test_a_webhook_that_answers_garbage_is_tried_again() -> None:
 @pytest.mark.parametrize(
     "url", ["http://chat:port/s3cret", "http://chat/s3 cret", "http://chat/s3cröt"]
 )
-def test_a_url_that_is_none_is_told_without_it(url: str) -> None:
+def test_a_url_that_is_none_is_reported_without_it(url: str) -> None:
     with pytest.raises(PermanentError, match="URL is not valid") as refused:
         WebhookNotifier(url, SteppedClock()).notify(ALERT)
     assert "s3" not in str(refused.value)
@@ -122,11 +122,11 @@ def test_a_url_that_is_none_is_told_without_it(url: str) -> None:
 def test_a_function_of_the_users_own_is_called_with_the_facts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told_so_far.clear()
+    received.clear()
     names = ["stammer", "remember"]
     targets = [Function(function=f"{__name__}:{name}") for name in names]
     left = delivered(ALERT, *targets, Function(function="no_such_module_here:tell"))
-    assert told_so_far == [{"text": ALERT.text, **asdict(ALERT)}]
+    assert received == [{"text": ALERT.text, **asdict(ALERT)}]
     assert f"{__name__}:stammer raised ValueError: oh" in caplog.text
     assert "no_such_module_here:tell: cannot load no_such_module_here:tell" in caplog.text
     assert [len(queue.alerts) for queue in left.values()] == [1, 0, 1]
@@ -219,13 +219,15 @@ def stumble() -> None:
 @pytest.mark.parametrize(
     ("op", "error", "hint"), [(explain, "no room", "make some"), (stumble, "ValueError: oh", "")]
 )
-def test_a_failed_run_is_told_in_its_own_words(op: dg.OpDefinition, error: str, hint: str) -> None:
+def test_a_failed_run_is_reported_in_its_own_words(
+    op: dg.OpDefinition, error: str, hint: str
+) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         job = dg.GraphDefinition(name="recover_stream", node_defs=[op]).to_job(
             tags={STREAM_TAG: "clicks"}
         )
         result = job.execute_in_process(instance=instance, raise_on_error=False)
-        told = build_alert(instance, result.dagster_run)
-    assert (told.job, told.stream) == ("recover_stream", "clicks")
-    assert error in told.error
-    assert told.hint == hint
+        built = build_alert(instance, result.dagster_run)
+    assert (built.job, built.stream) == ("recover_stream", "clicks")
+    assert error in built.error
+    assert built.hint == hint

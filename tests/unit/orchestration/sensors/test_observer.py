@@ -146,10 +146,10 @@ def test_a_stream_that_was_restored_shows_what_it_commits_again(
     cursor = tick(projects, None).cursor
     with projects.open() as project:
         store = project.store
-        wish = store.restores.request(CLICKS, epoch=1, snapshot=None, why="", run="")
-        store.replicas.end("r1", ReplicaState.STOPPED, "told to", by=EndedBy.REPLICA)
+        request = store.restores.request(CLICKS, epoch=1, snapshot=None, why="", run="")
+        store.replicas.end("r1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert store.restores.begin(wish) == 3
+        assert store.restores.begin(request) == 3
         entry = LedgerEntry(stream=CLICKS, epoch=2, replica="r2", token=2, rows=4, digest="mended")
         store.ledger.commit(entry, history=1)
     result = tick(projects, aged(cursor))

@@ -78,7 +78,7 @@ def test_the_stream_with_the_tightest_objective_is_recovered_first(tmp_path: Pat
     assert int(first.tags["dagster/priority"]) > int(second.tags["dagster/priority"]) >= 100
 
 
-def test_streams_that_are_well_or_that_nobody_wants_are_left_alone(
+def test_streams_that_are_well_or_not_wanted_are_left_alone(
     projects: SimulatedProjects,
 ) -> None:
     assert requested(projects) == []
@@ -113,7 +113,7 @@ def test_a_replica_that_fails_just_after_a_switch_is_one_too(projects: Simulated
     assert len(requested(projects)) == 1
 
 
-def test_one_that_was_told_to_leave_makes_room_for_who_starts_the_stream_anew(
+def test_one_that_was_asked_to_leave_makes_room_for_who_starts_the_stream_again(
     projects: SimulatedProjects,
 ) -> None:
     with projects.open() as project:
@@ -121,7 +121,7 @@ def test_one_that_was_told_to_leave_makes_room_for_who_starts_the_stream_anew(
         a_primary(project, "r1")
         project.store.replicas.desire("r1", OFF)
         project.store.streams.desire(CLICKS, DesiredState.RUNNING)
-        project.store.replicas.end("r1", ReplicaState.STOPPED, "told to stop", by=EndedBy.REPLICA)
+        project.store.replicas.end("r1", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
     assert requested(projects) == []
 
 
@@ -199,7 +199,7 @@ def test_a_dead_object_store_is_brought_back_while_streams_are_wanted(
         return len(result.run_requests or [])
 
     projects.object_store_serves = False
-    assert asked() == 0, "nobody needs it"
+    assert asked() == 0, "it is not needed"
     with projects.open() as project:
         a_wanted_stream(project)
     assert asked() == 1

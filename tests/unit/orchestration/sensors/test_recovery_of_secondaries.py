@@ -63,7 +63,7 @@ def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
     with projects.open() as project:
         a_secondary(project, "s1")
         project.store.takeovers.take(
-            CLICKS, "s1", primary="p1", seen=None, ttl_seconds=3.0, reason="gone"
+            CLICKS, "s1", primary="p1", observed=None, ttl_seconds=3.0, reason="gone"
         )
         a_heartbeat(project, "s1", epoch=2)
         incident = a_recovery(project.store, lost_primary("p1", stream=CLICKS), health="dead")
@@ -75,7 +75,7 @@ def test_after_a_failover_the_incident_is_open_until_redundancy_is_restored(
     assert closed.state is IncidentState.CLOSED
 
 
-def test_an_incident_ends_when_people_want_another_tier(tmp_path: Path) -> None:
+def test_an_incident_ends_when_another_tier_is_wanted(tmp_path: Path) -> None:
     projects = standby_projects(tmp_path)
     assert len(requested(projects)) == 1
     with projects.open() as project:
@@ -96,7 +96,7 @@ def test_a_secondary_that_is_starting_or_a_tier_that_is_held_is_left_alone(tmp_p
     assert incidents(projects) == []
 
 
-def test_a_change_that_somebody_works_on_is_no_incident_until_he_falls_silent(
+def test_a_change_that_a_run_works_on_is_no_incident_until_the_run_falls_silent(
     tmp_path: Path,
 ) -> None:
     projects = standby_projects(tmp_path, tier="passive_replication")

@@ -76,7 +76,7 @@ def test_a_new_stream_gets_no_other_tier_before_its_first_commit(tmp_path: Path)
     assert skipped(projects) == "no switch is due"
 
 
-def test_a_record_that_nobody_can_read_stops_no_review(projects: SimulatedProjects) -> None:
+def test_a_record_that_cannot_be_read_stops_no_review(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         record_decision_by_hand(project, Tier.ACTIVE_REPLICATION)
     assert len(tick(projects).run_requests or []) == 1

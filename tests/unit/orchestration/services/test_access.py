@@ -11,14 +11,14 @@ from holdfast.orchestration.services.access import (
     AccessRules,
     Refusal,
     WebRequest,
-    allowed_hosts,
     ensure_token,
+    list_allowed_hosts,
     read_token,
     token_file,
 )
 
 TOKEN = "a-token-of-some-length"  # noqa: S105
-RULES = AccessRules(token=TOKEN, hosts=allowed_hosts("127.0.0.1", ["Streams.example"]))
+RULES = AccessRules(token=TOKEN, hosts=list_allowed_hosts("127.0.0.1", ["Streams.example"]))
 SELF = "http://127.0.0.1:3000"
 PAGE = WebRequest(method="GET", path="/runs", host="127.0.0.1:3000", cookie=TOKEN)
 QUERY = WebRequest(
@@ -115,7 +115,7 @@ def test_graphql_and_changes_are_answered_only_by_post_with_json(request_: WebRe
 
 
 def test_every_address_is_no_name() -> None:
-    assert allowed_hosts("0.0.0.0", []) == {"127.0.0.1", "localhost", "::1"}  # noqa: S104
+    assert list_allowed_hosts("0.0.0.0", []) == {"127.0.0.1", "localhost", "::1"}  # noqa: S104
 
 
 def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_process_that_dies_is_started_again_after_a_pause() -> None:
     assert len(starts.processes) == 2
 
 
-def test_the_pause_doubles_up_to_a_minute_and_begins_anew_after_a_steady_run() -> None:
+def test_the_pause_doubles_up_to_a_minute_and_begins_again_after_a_steady_run() -> None:
     policy = RestartPolicy()
 
     assert [policy.pause(ends) for ends in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]

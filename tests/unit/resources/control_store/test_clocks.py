@@ -1,4 +1,4 @@
-"""Hosts whose clocks are minutes apart: a takeover compares nobody's clock with anybody's."""
+"""Hosts whose clocks are minutes apart: a takeover does not compare the clocks of two hosts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

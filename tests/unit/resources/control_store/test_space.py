@@ -53,7 +53,7 @@ def test_free_pages_that_are_soon_filled_again_stay(file: Path) -> None:
         assert store.retention.release_space() == 0
 
 
-def test_the_file_of_an_older_version_is_written_anew_when_it_is_upgraded(file: Path) -> None:
+def test_the_file_of_an_older_version_is_written_again_when_it_is_upgraded(file: Path) -> None:
     with ControlStore.open(f"sqlite:///{file}") as store:
         go_back_to_first_schema(store._database)
     with closing(sqlite3.connect(file)) as old:
@@ -72,7 +72,7 @@ def test_the_file_of_an_older_version_is_written_anew_when_it_is_upgraded(file: 
         assert new.execute("PRAGMA auto_vacuum").fetchone() == (2,)
 
 
-def test_a_file_that_cannot_be_written_anew_is_upgraded_all_the_same(
+def test_a_file_that_cannot_be_written_again_is_upgraded_all_the_same(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ControlStore.open(f"sqlite:///{file}?timeout=0.1") as store:

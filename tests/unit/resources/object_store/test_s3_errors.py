@@ -38,10 +38,10 @@ def answer(code: str, status: int = 400) -> ClientError:
 )
 def test_a_store_that_is_away_comes_back(error: EndpointConnectionError) -> None:
     assert is_connection_failure(error)
-    told = translate_error(error, "put a", "there")
-    assert isinstance(told, TransientError)
-    assert "does not answer (there)" in str(told)
-    assert "endpoint" in told.hint
+    translated = translate_error(error, "put a", "there")
+    assert isinstance(translated, TransientError)
+    assert "does not answer (there)" in str(translated)
+    assert "endpoint" in translated.hint
 
 
 @pytest.mark.parametrize("error", [answer("SlowDown", 503), answer("Odd", 500), answer("503")])
@@ -60,9 +60,9 @@ def test_a_busy_store_is_worth_another_try(error: ClientError) -> None:
     ],
 )
 def test_what_a_person_must_mend_says_how(code: str, hint: str) -> None:
-    told = translate_error(answer(code, 403), "get a", "there")
-    assert isinstance(told, PermanentError)
-    assert hint in told.hint
+    translated = translate_error(answer(code, 403), "get a", "there")
+    assert isinstance(translated, PermanentError)
+    assert hint in translated.hint
 
 
 def test_a_missing_key_has_an_error_of_its_own() -> None:
@@ -72,11 +72,11 @@ def test_a_missing_key_has_an_error_of_its_own() -> None:
 
 
 def test_missing_credentials_are_permanent() -> None:
-    told = translate_error(NoCredentialsError(), "get a", "there")
-    assert isinstance(told, PermanentError)
-    assert "AWS_PROFILE" in told.hint
+    translated = translate_error(NoCredentialsError(), "get a", "there")
+    assert isinstance(translated, PermanentError)
+    assert "AWS_PROFILE" in translated.hint
 
 
 def test_a_wrong_call_is_permanent() -> None:
-    told = translate_error(ParamValidationError(report="bad"), "get a", "there")
-    assert isinstance(told, PermanentError)
+    translated = translate_error(ParamValidationError(report="bad"), "get a", "there")
+    assert isinstance(translated, PermanentError)

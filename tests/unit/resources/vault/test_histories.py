@@ -64,7 +64,7 @@ def test_a_replica_that_was_rolled_back_has_shipped_nothing_that_counts(tmp_path
     assert [one.epoch for one in vault.list()] == [3, 1]
     listing = vault.listing()
     assert {one.id for one in listing.superseded} == shipped_ids
-    endings = {listing.superseded_by(one) for one in listing.superseded}
+    endings = {listing.find_superseding(one) for one in listing.superseded}
     assert [(one.cause, one.marked_at) for one in endings] == [("by a rollback", 7.0)]
     found = vault.restore_newest(tmp_path / "restored")
     assert found is not None

@@ -65,8 +65,8 @@ def test_blocks_that_are_packed_are_unpacked_and_checked(tmp_path: Path) -> None
     end = lz4()
     assert find_damage(written(tmp_path / "1.delta", bytes(packed) + end)) is None
     packed[-6] ^= 0xFF
-    told = find_damage(written(tmp_path / "1.delta", bytes(packed) + end)) or ""
-    assert told.startswith("the block at byte 0 ")
+    reason = find_damage(written(tmp_path / "1.delta", bytes(packed) + end)) or ""
+    assert reason.startswith("the block at byte 0 ")
 
 
 def a_packed_block(plain: bytes) -> bytes:
@@ -77,7 +77,7 @@ def a_packed_block(plain: bytes) -> bytes:
 
 def test_the_checksum_is_xxh32_as_spark_seeds_and_cuts_it() -> None:
     assert checksum(b"a") == 0x2B7E114
-    assert checksum(b"Nobody inspects the spammish repetition") == 0x0B91719
+    assert checksum(b"Nobody inspects the spammish repetition") == 0x0B91719  # house: old word
 
 
 def test_another_codec_is_not_judged_by_its_blocks(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_checksums_beside_a_file_find_a_single_changed_byte(tmp_path: Path) -> N
     assert find_damage(file) is None
     flipped = bytearray(body)
     flipped[1_234_567] ^= 1
-    told = "its bytes do not match its checksum file"
-    assert find_damage(written(file, bytes(flipped))) == told
+    reason = "its bytes do not match its checksum file"
+    assert find_damage(written(file, bytes(flipped))) == reason
     assert find_damage(written(file, body[:512])) == "it is shorter than its checksum file says"
-    assert find_damage(written(file, body + b"x" * 512)) == told
+    assert find_damage(written(file, body + b"x" * 512)) == reason
 
 
 def test_a_zip_is_read_through(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_whole_checkpoint_has_no_faults(tmp_path: Path, kind: StateKind) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "file", "told"),
+    ("kind", "file", "reason"),
     [
         (StateKind.HDFS, "7.delta", "lacks the change of version 7"),
         (StateKind.HDFS, "5.snapshot", "lacks the change of version 5"),
@@ -172,7 +172,7 @@ def test_a_whole_checkpoint_has_no_faults(tmp_path: Path, kind: StateKind) -> No
     ],
 )
 def test_a_version_that_cannot_be_reached_is_found(
-    tmp_path: Path, kind: StateKind, file: str, told: str
+    tmp_path: Path, kind: StateKind, file: str, reason: str
 ) -> None:
     epoch = SyntheticCheckpoint(tmp_path, kind=kind).commit(7)
     (tmp_path / "state/0/1" / file).unlink()
@@ -180,7 +180,7 @@ def test_a_version_that_cannot_be_reached_is_found(
         (tmp_path / "state/0/1/5.delta").unlink()
     (fault,) = find_state_faults(tmp_path, epoch)
     assert fault.path == "state/0/1"
-    assert told in fault.reason
+    assert reason in fault.reason
 
 
 def test_shared_files_of_rocksdb_must_be_there_at_their_length(tmp_path: Path) -> None:

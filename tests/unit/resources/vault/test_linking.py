@@ -28,7 +28,7 @@ def shared(manifest: Manifest, one: Path, other: Path) -> set[str]:
     }
 
 
-def told_its_folder(stream: ShippedStream) -> None:
+def record_folder(stream: ShippedStream) -> None:
     """Make the checkpoint name its own folder, as `transformWithState` does."""
     path = str(stream.checkpoint.root / "state/0/_stateSchema/default/0_x")
     infos = [{"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": [path]}]
@@ -122,7 +122,7 @@ def test_a_base_that_was_removed_is_no_hindrance(tmp_path: Path) -> None:
 
 def test_what_names_its_folder_is_never_linked_and_names_the_new_one(tmp_path: Path) -> None:
     stream = a_stream(tmp_path)
-    told_its_folder(stream)
+    record_folder(stream)
     base = restored_base(stream, tmp_path / "old")
     before = (base.folder / OPERATOR).read_text()
     stream.vault.restore(base.manifest, tmp_path / "new", base=base)

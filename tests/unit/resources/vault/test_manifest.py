@@ -74,7 +74,7 @@ def test_a_path_that_leads_out_of_the_checkpoint_is_refused(path: str) -> None:
 def test_what_does_not_match_is_named() -> None:
     same = {"spark.sql.shuffle.partitions": "2"}
     assert A_MANIFEST.mismatches(spark_version="4.3.9", conf=same) == []
-    newer = same | {"spark.sql.streaming.join.stateFormatVersion": "2"}  # nobody asked for it then
+    newer = same | {"spark.sql.streaming.join.stateFormatVersion": "2"}  # not set then
     assert A_MANIFEST.mismatches(spark_version="4.3.9", conf=newer) == []
     differing = A_MANIFEST.mismatches(
         spark_version="4.4.0", conf={"spark.sql.shuffle.partitions": "8"}
@@ -227,8 +227,8 @@ except UnusableSnapshotError as error:
     print(error)
 """
     command = [sys.executable, "-c", forged]
-    told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
-    assert "manifest x cannot be read" in told.stdout, told.stderr
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    assert "manifest x cannot be read" in result.stdout, result.stderr
 
 
 def test_a_file_that_the_disk_does_not_accept_makes_the_snapshot_unusable(tmp_path: Path) -> None:

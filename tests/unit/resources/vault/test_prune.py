@@ -46,7 +46,7 @@ def test_the_listing_is_newest_first_with_one_request(tmp_path: Path) -> None:
 
 def test_what_is_no_snapshot_is_not_listed(tmp_path: Path) -> None:
     stream = four_snapshots(tmp_path)
-    stream.store.put("words/manifests/notes.json.gz", b"somebody's own")
+    stream.store.put("words/manifests/notes.json.gz", b"notes of the user")
     stream.store.put("words/manifests/000000000009-1-r1.json.gz.part", b"half")
     assert len(stream.vault.list()) == 4
 
@@ -76,10 +76,10 @@ def test_manifests_go_before_packs(tmp_path: Path) -> None:
 def test_a_dry_run_tells_and_does_nothing(tmp_path: Path) -> None:
     stream = four_snapshots(tmp_path)
     objects = dict(stream.store.objects)
-    told = stream.vault.prune(LAST, dry_run=True)
+    planned = stream.vault.prune(LAST, dry_run=True)
     assert stream.store.objects == objects
     done = stream.vault.prune(LAST)
-    assert told == done
+    assert planned == done
 
 
 def test_a_pack_whose_manifest_may_still_come_is_left_for_the_grace(tmp_path: Path) -> None:

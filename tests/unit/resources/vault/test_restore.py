@@ -155,7 +155,7 @@ def test_verify_names_each_problem(tmp_path: Path) -> None:
     assert stream.vault.verify("000000000099-1-r1")[0].startswith("there is no snapshot")
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = three_snapshots(tmp_path)

@@ -129,16 +129,16 @@ def test_a_checkpoint_that_keeps_changing_is_left_for_later(
         a_stream(tmp_path).ship()
 
 
-def test_a_full_disk_is_told_and_cleaned_up(
+def test_a_full_disk_is_reported_and_cleaned_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(source: Path, size_bytes: int, out: BinaryIO) -> bytes:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pack, "_copy", full)
-    with pytest.raises(TransientError, match=r"the disk of .* is full") as told:
+    with pytest.raises(TransientError, match=r"the disk of .* is full") as raised:
         a_stream(tmp_path).ship()
-    assert "free space" in told.value.hint
+    assert "free space" in raised.value.hint
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

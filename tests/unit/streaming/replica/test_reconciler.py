@@ -134,7 +134,7 @@ def test_one_that_has_the_slot_and_not_the_token_yet_changes_nothing(
     reconciler = a_reconciler(tmp_path, store, slot=Slot.SECONDARY, desired=ACTIVE)
     store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     taken = store.takeovers.take(
-        "words", REPLICA, primary=None, seen=old, ttl_seconds=60.0, reason="gone"
+        "words", REPLICA, primary=None, observed=old, ttl_seconds=60.0, reason="gone"
     )
     assert taken is not None
     reconciler.heartbeat.beat()

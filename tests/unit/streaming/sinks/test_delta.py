@@ -18,16 +18,16 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.delta import DeltaSink, _columns
 from holdfast.streaming.sinks.sender import Sender
 from tests.builders.control_rows import a_proposal, an_entry, decide, lose, wait_for_the_clock
-from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup as World
+from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[World]:
+def project(tmp_path: Path) -> Iterator[SinkSetup]:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
-        yield World(tmp_path, store)
+        yield SinkSetup(tmp_path, store)
 
 
-def test_kept_epochs_are_committed_when_opened_and_their_files_stay(project: World) -> None:
+def test_kept_epochs_are_committed_when_opened_and_their_files_stay(project: SinkSetup) -> None:
     sender = project.sender("a", sending=False)
     for epoch in range(3):
         sender(Rows([epoch]), epoch)
@@ -36,7 +36,7 @@ def test_kept_epochs_are_committed_when_opened_and_their_files_stay(project: Wor
     assert (project.output(), project.folders()) == ([0, 1, 2], ["0-a", "1-a", "2-a"])
 
 
-def test_pruned_epochs_leave_no_files(project: World) -> None:
+def test_pruned_epochs_leave_no_files(project: SinkSetup) -> None:
     primary, standby = project.sender("a"), project.sender("b", sending=False)
     for epoch in range(2):
         standby(Rows([epoch]), epoch)
@@ -47,7 +47,7 @@ def test_pruned_epochs_leave_no_files(project: World) -> None:
     assert project.store.ledger.audit(NAME).disagreements == []
 
 
-def test_the_loser_of_a_race_deletes_its_files(project: World) -> None:
+def test_the_loser_of_a_race_deletes_its_files(project: SinkSetup) -> None:
     first, second = project.sink("a"), project.sink("b")
     for sink in (first, second):
         sink.prepare(SCHEMA)
@@ -58,7 +58,7 @@ def test_the_loser_of_a_race_deletes_its_files(project: World) -> None:
 
 
 def test_another_look_at_the_table_before_the_commit_does_not_let_it_in_twice(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     first, second = project.sink("a"), project.sink("b")
     for sink in (first, second):
@@ -72,7 +72,7 @@ def test_another_look_at_the_table_before_the_commit_does_not_let_it_in_twice(
 
 @pytest.mark.parametrize("answer", [DeltaError("timed out"), CommitFailedError("timed out")])
 def test_a_commit_that_was_answered_with_an_error_keeps_its_files(
-    project: World, answer: Exception
+    project: SinkSetup, answer: Exception
 ) -> None:
     sender = project.sender("a", answer, sending=False)
     sender(Rows([0]), 0)
@@ -86,7 +86,7 @@ def test_a_commit_that_was_answered_with_an_error_keeps_its_files(
 
 
 def test_a_commit_that_failed_while_another_was_faster_loses_its_files_at_last(
-    project: World, monkeypatch: pytest.MonkeyPatch
+    project: SinkSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standby = project.sender("b", sending=False)
     standby(Rows([0]), 0)
@@ -105,7 +105,7 @@ def refuse(self: DeltaSink, *_: object) -> None:
     raise DeltaError("no answer")
 
 
-def test_without_proof_the_files_are_left_to_vacuum(project: World) -> None:
+def test_without_proof_the_files_are_left_to_vacuum(project: SinkSetup) -> None:
     sink = project.sink("a")
     sink.prepare(SCHEMA)
     staged = sink.stage(Rows([0]), 0, write=True)
@@ -114,15 +114,15 @@ def test_without_proof_the_files_are_left_to_vacuum(project: World) -> None:
     assert (project.output(), project.folders()) == ([0], ["0-a"])
 
 
-def test_replicas_that_make_the_table_at_once_agree_on_it(project: World) -> None:
+def test_replicas_that_make_the_table_at_once_agree_on_it(project: SinkSetup) -> None:
     for number in range(5):
         folder = project.folder / str(number)
         folder.mkdir()
         with ControlStore.open(f"sqlite:///{folder}/control.db") as store:
-            race_to_make_a_table(World(folder, store))
+            race_to_make_a_table(SinkSetup(folder, store))
 
 
-def race_to_make_a_table(raced: World) -> None:
+def race_to_make_a_table(raced: SinkSetup) -> None:
     sinks = [raced.sink(name) for name in "abc"]
     at_once([lambda sink=sink: sink.prepare(SCHEMA) for sink in sinks])
     # delta-rs may have made it twice, one upon the other: a replica that opened the first reads it again.
@@ -132,7 +132,9 @@ def race_to_make_a_table(raced: World) -> None:
     raced.sink("d").prepare(SCHEMA)
 
 
-def test_active_replication_commits_each_epoch_once_and_leaves_no_copies(project: World) -> None:
+def test_active_replication_commits_each_epoch_once_and_leaves_no_copies(
+    project: SinkSetup,
+) -> None:
     senders = [project.sender(name) for name in "ab"]
 
     def work(sender: Sender) -> None:
@@ -147,7 +149,7 @@ def test_active_replication_commits_each_epoch_once_and_leaves_no_copies(project
     assert len(project.store.ledger.between(NAME, 0, 100)) == 20
 
 
-def test_replicas_that_differ_raise_an_incident_with_both_digests(project: World) -> None:
+def test_replicas_that_differ_raise_an_incident_with_both_digests(project: SinkSetup) -> None:
     primary, standby = project.sender("a"), project.sender("b", sending=False)
     standby(Rows([8]), 0)
     primary(Rows([7]), 0)
@@ -159,7 +161,7 @@ def test_replicas_that_differ_raise_an_incident_with_both_digests(project: World
     assert incident.detail["reason"] == (f"epoch 0: b computed {8:016x}, a had committed {7:016x}")
 
 
-def test_a_replica_that_keeps_differing_has_one_open_incident(project: World) -> None:
+def test_a_replica_that_keeps_differing_has_one_open_incident(project: SinkSetup) -> None:
     primary, other = project.sender("a"), project.sender("b")
 
     def differ(epoch: int) -> None:
@@ -200,7 +202,7 @@ def at_once(acts: list[Any]) -> None:
 
 
 def test_a_new_table_writes_few_checkpoints_and_keeps_its_versions_as_long_as_declared(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     sink = project.sink("a")
     sink.spec = sink.spec.model_copy(update={"table_versions_seconds": 2 * 86400.0})
@@ -213,14 +215,14 @@ def test_a_new_table_writes_few_checkpoints_and_keeps_its_versions_as_long_as_de
     }
 
 
-def test_a_table_without_a_declared_time_keeps_what_delta_keeps(project: World) -> None:
+def test_a_table_without_a_declared_time_keeps_what_delta_keeps(project: SinkSetup) -> None:
     project.sink("a").prepare(SCHEMA)
     configuration = DeltaTable(str(project.folder / "table")).metadata().configuration
     assert configuration == {"delta.checkpointInterval": "200"}
 
 
 def test_a_replica_that_read_the_table_before_its_log_was_deleted_commits(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     late, other = project.sink("late"), project.sender("other")
     other(Rows([0]), 0)
@@ -237,14 +239,16 @@ def test_a_replica_that_read_the_table_before_its_log_was_deleted_commits(
     assert project.output() == [0, 1, 2, 3, 4]
 
 
-def killed_between_table_and_ledger(project: World, numbers: list[int]) -> None:
+def killed_between_table_and_ledger(project: SinkSetup, numbers: list[int]) -> None:
     """A replica that committed epoch 0 to the table, and no more."""
     sink = project.sink("killed")
     sink.prepare(SCHEMA)
     sink.commit(sink.stage(Rows(numbers), 0, write=True), 0)
 
 
-def test_an_epoch_that_only_the_table_has_is_entered_as_the_table_has_it(project: World) -> None:
+def test_an_epoch_that_only_the_table_has_is_entered_as_the_table_has_it(
+    project: SinkSetup,
+) -> None:
     decide(project.store, 1)
     killed_between_table_and_ledger(project, [10, 20])
     project.sender("b")(Rows([10]), 0)  # the job is not deterministic
@@ -255,8 +259,8 @@ def test_an_epoch_that_only_the_table_has_is_entered_as_the_table_has_it(project
     assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["digest_differs"]
 
 
-def test_an_epoch_that_was_decided_anew_after_it_was_committed_stops_the_stream(
-    project: World,
+def test_an_epoch_that_was_decided_again_after_it_was_committed_stops_the_stream(
+    project: SinkSetup,
 ) -> None:
     decide(project.store, 1)
     killed_between_table_and_ledger(project, [1, 2])
@@ -271,7 +275,7 @@ def test_an_epoch_that_was_decided_anew_after_it_was_committed_stops_the_stream(
 
 
 def test_an_epoch_that_was_read_before_its_decision_was_lost_is_not_committed(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     old = project.store.epochs.propose(a_proposal(0))
     primary = project.sender("a")
@@ -286,7 +290,7 @@ def test_an_epoch_that_was_read_before_its_decision_was_lost_is_not_committed(
 
 @pytest.mark.parametrize("decided_again", [True, False])
 def test_the_ledger_refuses_an_epoch_whose_decision_was_lost_during_its_commit(
-    project: World,
+    project: SinkSetup,
     decided_again: bool,  # noqa: FBT001 (pytest names it)
 ) -> None:
     old = project.store.epochs.propose(a_proposal(0))
@@ -301,7 +305,7 @@ def test_the_ledger_refuses_an_epoch_whose_decision_was_lost_during_its_commit(
     assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["input_differs"]
 
 
-def test_the_table_of_a_stream_is_recorded_when_it_is_created(project: World) -> None:
+def test_the_table_of_a_stream_is_recorded_when_it_is_created(project: SinkSetup) -> None:
     project.sender("a", sending=False)(Rows([0]), 0)
     recorded = project.store.outputs.get(NAME)
     table = DeltaTable(str(project.folder / "table"))
@@ -310,7 +314,7 @@ def test_the_table_of_a_stream_is_recorded_when_it_is_created(project: World) ->
     assert recorded.table_id == table.metadata().name
 
 
-def test_a_stream_does_not_continue_in_another_table(project: World) -> None:
+def test_a_stream_does_not_continue_in_another_table(project: SinkSetup) -> None:
     project.sender("a")(Rows([0]), 0)
     shutil.rmtree(project.folder / "table")
     DeltaTable.create(str(project.folder / "table"), schema=_columns(SCHEMA))
@@ -318,7 +322,7 @@ def test_a_stream_does_not_continue_in_another_table(project: World) -> None:
         project.sender("b")(Rows([1]), 1)
 
 
-def test_a_stream_waits_for_a_table_that_is_away(project: World) -> None:
+def test_a_stream_waits_for_a_table_that_is_away(project: SinkSetup) -> None:
     project.sender("a")(Rows([0]), 0)
     (project.folder / "table").rename(project.folder / "unmounted")
     successor = project.sender("b")
@@ -330,7 +334,7 @@ def test_a_stream_waits_for_a_table_that_is_away(project: World) -> None:
     assert project.output() == [0, 1]
 
 
-def test_a_table_that_was_moved_with_its_project_is_the_same(project: World) -> None:
+def test_a_table_that_was_moved_with_its_project_is_the_same(project: SinkSetup) -> None:
     project.sender("a")(Rows([0]), 0)
     (project.folder / "table").rename(project.folder / "moved")
     sink = project.sink("b")
@@ -341,29 +345,29 @@ def test_a_table_that_was_moved_with_its_project_is_the_same(project: World) -> 
     assert recorded.path == str(project.folder / "moved")
 
 
-def kinds(project: World) -> list[str]:
+def kinds(project: SinkSetup) -> list[str]:
     return [incident.kind for incident in project.store.incidents.of(NAME)]
 
 
-def input_of(project: World, epoch: int) -> str:
+def input_of(project: SinkSetup, epoch: int) -> str:
     decided = project.store.epochs.get(NAME, epoch)
     assert decided is not None
     return digest_input(decided)
 
 
-def entered(project: World) -> list[tuple[int, str, str]]:
+def entered(project: SinkSetup) -> list[tuple[int, str, str]]:
     entries = project.store.ledger.between(NAME, 0, 99)
     return [(entry.epoch, entry.replica, entry.digest) for entry in entries]
 
 
-def decide_again(project: World, epoch: int) -> None:
+def decide_again(project: SinkSetup, epoch: int) -> None:
     lose(project.store, epochs, epoch)
     project.store.epochs.propose(a_proposal(epoch, proposer="r2"))
 
 
 @pytest.mark.parametrize("rows", [[1], []])
 def test_an_entry_that_the_ledger_has_lost_is_entered_again_by_the_replica_that_goes_on(
-    project: World, rows: list[int]
+    project: SinkSetup, rows: list[int]
 ) -> None:
     decide(project.store, 4)
     primary = project.sender("a")
@@ -377,7 +381,7 @@ def test_an_entry_that_the_ledger_has_lost_is_entered_again_by_the_replica_that_
 
 
 def test_a_replica_that_goes_on_stops_if_a_lost_entry_is_of_an_epoch_that_was_decided_again(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     decide(project.store, 2)
     primary = project.sender("a")
@@ -389,7 +393,7 @@ def test_a_replica_that_goes_on_stops_if_a_lost_entry_is_of_an_epoch_that_was_de
     assert (kinds(project), entered(project)) == (["input_differs"], [])
 
 
-def test_a_successor_enters_what_only_the_table_has(project: World) -> None:
+def test_a_successor_enters_what_only_the_table_has(project: SinkSetup) -> None:
     decide(project.store, 4)
     primary = project.sender("a")
     for epoch in range(3):
@@ -400,7 +404,7 @@ def test_a_successor_enters_what_only_the_table_has(project: World) -> None:
     assert entered(project) == [*before, (3, "b", f"{3:016x}")]
 
 
-def test_without_any_record_of_a_lost_entry_the_stream_stops(project: World) -> None:
+def test_without_any_record_of_a_lost_entry_the_stream_stops(project: SinkSetup) -> None:
     decide(project.store, 3)
     primary = project.sender("a")
     for epoch, rows in enumerate(([0], [])):
@@ -412,7 +416,7 @@ def test_without_any_record_of_a_lost_entry_the_stream_stops(project: World) -> 
 
 
 def test_a_commit_that_another_made_of_other_input_meanwhile_stops_the_replica(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     decide(project.store, 1)
     old = input_of(project, 0)
@@ -427,7 +431,7 @@ def test_a_commit_that_another_made_of_other_input_meanwhile_stops_the_replica(
     assert (kinds(project), project.output()) == (["input_differs"], [1])
 
 
-def test_an_epoch_of_the_table_is_compared_although_the_ledger_has_it(project: World) -> None:
+def test_an_epoch_of_the_table_is_compared_although_the_ledger_has_it(project: SinkSetup) -> None:
     decide(project.store, 1)
     old = input_of(project, 0)
     standby = project.sender("b", sending=False)
@@ -442,7 +446,7 @@ def test_an_epoch_of_the_table_is_compared_although_the_ledger_has_it(project: W
     assert kinds(project) == ["input_differs"]
 
 
-def test_a_table_that_is_older_than_the_ledger_is_refused(project: World) -> None:
+def test_a_table_that_is_older_than_the_ledger_is_refused(project: SinkSetup) -> None:
     primary = project.sender("a")
     for epoch in range(2):
         primary(Rows([epoch]), epoch)
@@ -461,7 +465,7 @@ def test_a_table_that_is_older_than_the_ledger_is_refused(project: World) -> Non
 
 
 def test_what_the_table_has_is_read_from_its_log_once(
-    project: World, monkeypatch: pytest.MonkeyPatch
+    project: SinkSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decide(project.store, 30)
     primary = project.sender("a")
@@ -482,7 +486,7 @@ def test_what_the_table_has_is_read_from_its_log_once(
 
 
 def test_an_epoch_that_the_table_is_past_without_a_record_of_it_stops_the_replica(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     decide(project.store, 3)
     primary = project.sender("a")
@@ -495,7 +499,7 @@ def test_an_epoch_that_the_table_is_past_without_a_record_of_it_stops_the_replic
 
 
 def test_an_epoch_that_a_paused_replica_commits_after_it_was_decided_again_without_rows_is_noticed(
-    project: World,
+    project: SinkSetup,
 ) -> None:
     decide(project.store, 2)
     old = input_of(project, 0)

@@ -352,7 +352,7 @@ def test_what_a_replica_of_the_old_history_commits_meanwhile_is_taken_out_as_wel
         table.commit(99, {"a": [1]}, history=0, to=before)
 
 
-def test_a_range_that_is_merged_meanwhile_is_cut_as_it_is_then(
+def test_a_range_that_is_merged_meanwhile_is_cut_as_merged(
     table: EpochTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace, merges = rollback_module.replace_files, [(0, 8)]

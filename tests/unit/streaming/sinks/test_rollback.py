@@ -44,10 +44,10 @@ def commit(project: SinkSetup, *epochs: int, replica: str = "a", history: int = 
 def begin(project: SinkSetup, epoch: int) -> RollbackPoint:
     """Begin another history in the control store."""
     store = project.store
-    wish = store.restores.request(NAME, epoch=epoch, snapshot=None, why="", run="")
-    assert store.restores.begin(wish) is not None
-    store.restores.finish(wish)
-    return RollbackPoint(stream=NAME, history=wish.history, epoch=epoch)
+    request = store.restores.request(NAME, epoch=epoch, snapshot=None, why="", run="")
+    assert store.restores.begin(request) is not None
+    store.restores.finish(request)
+    return RollbackPoint(stream=NAME, history=request.history, epoch=epoch)
 
 
 def restored(project: SinkSetup, epoch: int) -> None:

@@ -15,8 +15,8 @@ from holdfast.resources.control_store.upgrade import upgrade_schema
 from holdfast.streaming.sources.assigned import (
     INPUT_REAPPEARED,
     INPUT_REUSED,
-    assigned_names,
-    taken_names,
+    check_assigned,
+    find_taken,
 )
 from holdfast.streaming.sources.folder import ListedFile
 
@@ -72,7 +72,7 @@ def test_the_first_question_reads_as_many_rows_as_files_are_listed_not_the_epoch
     for length in (20, 200):
         decide(store, 20, length)
         before = database.rows_read
-        assert assigned_names(store, "words", "r1", files) == {"3.jsonl", "19.jsonl"}
+        assert check_assigned(store, "words", "r1", files) == {"3.jsonl", "19.jsonl"}
         counts.append(database.rows_read - before)
     assert counts == [2, 2]
 
@@ -83,7 +83,7 @@ def test_a_used_name_with_other_content_opens_one_incident_and_is_not_read(
     store = ControlStore(database)
     decide(store, 0, 3)
     for _ in range(2):
-        assert assigned_names(store, "words", "r1", listed("1.jsonl", size=8)) == {"1.jsonl"}
+        assert check_assigned(store, "words", "r1", listed("1.jsonl", size=8)) == {"1.jsonl"}
     (incident,) = store.incidents.of("words")
     assert (incident.kind, incident.detail["epoch"]) == (INPUT_REUSED, 1)
     assert incident.detail["files"] == ["1.jsonl"]
@@ -92,7 +92,7 @@ def test_a_used_name_with_other_content_opens_one_incident_and_is_not_read(
 def test_a_file_that_is_as_it_was_opens_no_incident(database: CountingDatabase) -> None:
     store = ControlStore(database)
     decide(store, 0, 3)
-    assert assigned_names(store, "words", "r1", listed("1.jsonl")) == {"1.jsonl"}
+    assert check_assigned(store, "words", "r1", listed("1.jsonl")) == {"1.jsonl"}
     assert store.incidents.of("words") == []
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_older_than_a_forgotten_one_is_reported_and_not_read(
     new = ListedFile("new.jsonl", 7, 6)
     for _ in range(2):
         files = [*listed("0.jsonl", "1.jsonl"), new]
-        assert assigned_names(store, "words", "r1", files) == {"0.jsonl", "1.jsonl"}
-    assert taken_names(store, "words", [new]) == set()
+        assert check_assigned(store, "words", "r1", files) == {"0.jsonl", "1.jsonl"}
+    assert find_taken(store, "words", [new]) == set()
     (incident,) = store.incidents.of("words")
     assert (incident.kind, incident.detail["files"]) == (INPUT_REAPPEARED, ["0.jsonl"])

@@ -10,7 +10,7 @@ from pyarrow import csv, fs, parquet
 
 from holdfast.configs.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.resources.control_store.tables.epochs import skipped_rows
+from holdfast.resources.control_store.tables.epochs import count_skipped_rows
 from holdfast.streaming.sources.base import Backlog, Json
 from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource
 from holdfast.streaming.sources.folder import ListedFile, Mount, find_mount
@@ -325,9 +325,9 @@ def test_files_from_before_a_time_are_skipped_once_and_their_rows_counted(tmp_pa
 
     assert skipped is not None
     assert (skipped.rows, skipped.end["files"]) == (0, 9)
-    assert skipped_rows(skipped.input) == {"a.jsonl": 2, "b.jsonl": 1}
+    assert count_skipped_rows(skipped.input) == {"a.jsonl": 2, "b.jsonl": 1}
     assert folder.source.splits(skipped.input) == []
-    folder.assigned.update(skipped_rows(skipped.input))
+    folder.assigned.update(count_skipped_rows(skipped.input))
     assert folder.source.skip(skipped.end, [], before=NOW - 60, now=NOW) is None
     assert folder.take(10) == ["c.jsonl"]
 
@@ -343,7 +343,7 @@ def test_a_skip_opens_no_file_if_recent_epochs_had_some(tmp_path: Path) -> None:
     skipped = folder.source.skip(taken.end, [taken.input], before=NOW, now=NOW + 10)
 
     assert skipped is not None
-    assert skipped_rows(skipped.input) == {"b.jsonl": 6}
+    assert count_skipped_rows(skipped.input) == {"b.jsonl": 6}
 
 
 def a_folder_of_taken_files(path: Path, files: int, *, remote: bool = False) -> Folder:

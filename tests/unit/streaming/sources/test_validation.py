@@ -39,7 +39,7 @@ def validated(path: Path, by: RecordValidator) -> tuple[list[int], list[Rejected
     decided = by.validate(files, str(path))
     batches = list(by.read(files, str(path), decided.aside))
     ids = [row["id"] for batch in batches for row in batch.to_pylist()]
-    aside = list(by.rejected(files, str(path), decided.aside))
+    aside = list(by.read_rejected(files, str(path), decided.aside))
     assert decided.rows == len(ids)
     assert decided.aside == tuple(record.position for record in aside)
     return ids, aside
@@ -141,7 +141,7 @@ def test_what_was_decided_stands_even_if_the_rules_have_changed(tmp_path: Path) 
     lenient = validator("csv")
     [batch] = lenient.read(files, str(file), decided.aside)
     assert batch.column("id").to_pylist() == [12, 14]
-    [aside] = lenient.rejected(files, str(file), decided.aside)
+    [aside] = lenient.read_rejected(files, str(file), decided.aside)
     assert aside.reason == "rejected when its epoch was decided"
 
 

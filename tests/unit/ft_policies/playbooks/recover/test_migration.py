@@ -29,7 +29,7 @@ TO_TARGET = {
 def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
     """A stream whose tier is held, and which is to be migrated."""
     wanted = SECONDARY[tier]
-    migration = MigrationFacts(rollout=1, protocol=protocol)
+    migration = MigrationFacts(number=1, protocol=protocol)
     return SimulatedPair(
         tier,
         primary=SimulatedReplica("words-p", PRIMARY, PRIMARY, caught_up=True),
@@ -39,13 +39,13 @@ def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
 
 
 @pytest.mark.parametrize("protocol", Protocol)
-def test_each_protocol_has_its_steps_and_they_are_foreseen(protocol: Protocol) -> None:
+def test_each_protocol_has_its_steps_and_they_are_planned(protocol: Protocol) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, protocol)
     announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     done = [type(step).__name__ for step in pair.recover()]
     assert done == TO_TARGET[protocol]
     assert announced == done
-    assert pair.rollout == 1
+    assert pair.last_migration == 1
     assert pair.held()
 
 
@@ -58,8 +58,8 @@ def test_in_every_tier_both_replicas_run_the_target_in_the_end(
     for _ in pair.recover():
         pass
     assert pair.held()
-    assert pair.rollout == 1
-    assert pair.secondary is None or pair.secondary.rollout == 1
+    assert pair.last_migration == 1
+    assert pair.secondary is None or pair.secondary.migration == 1
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_migration_with_a_fault_is_rolled_back_and_the_primary_has_never_stopp
     names = [type(step).__name__ for step in pair.recover()]
     assert names == announced == ["RollBack"]
     assert pair.held()
-    assert pair.rollout == 0
+    assert pair.last_migration == 0
     assert pair.primary is not None
     assert pair.primary.id == "words-p"
 
@@ -92,12 +92,12 @@ def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_be
     fault: dict[str, object],
 ) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, **fault)
-    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=level, rollout=1)
+    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=level, migration=1)
     announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     names = [type(step).__name__ for step in pair.recover()]
     assert names == announced == ["RollBack", "Fence", "Launch", "AwaitCatchUp"]
     assert pair.primary is not None
-    assert pair.primary.rollout == 0
+    assert pair.primary.migration == 0
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_only_a_replay_is_cut_short_before_its_target_processes_level(
     pair = a_pair(Tier.PASSIVE_REPLICATION, protocol, caught_up=True)
     wanted = SECONDARY[Tier.ACTIVE_STANDBY]
     observed = wanted.turn(Switch.PROCESS, on=False)
-    pair.secondary = SimulatedReplica("words-t", wanted, observed, rollout=1, paused=paused)
+    pair.secondary = SimulatedReplica("words-t", wanted, observed, migration=1, paused=paused)
     expected = "AwaitTarget" if paused and protocol is not Protocol.REPLAY else step
     assert type(next_step(pair.observed())).__name__ == expected
 
 
-def test_a_target_that_is_level_at_last_is_kept_though_it_was_late() -> None:
+def test_a_target_that_has_caught_up_at_last_is_kept_though_it_was_late() -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, overdue=True)
-    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=True, rollout=1)
+    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=True, migration=1)
     assert [type(step).__name__ for step in pair.recover()] == ["FinishMigration"]
 
 
@@ -149,7 +149,7 @@ def test_a_migration_ends_with_all_replicas_alike_whatever_dies_and_whenever(
     steps = list(zip(range(60), pair.recover(), strict=False))
     assert len(steps) < 60
     assert pair.held(), pair
-    assert pair.secondary is None or pair.secondary.rollout == pair.rollout
+    assert pair.secondary is None or pair.secondary.migration == pair.last_migration
 
 
 SOURCE = {

@@ -59,7 +59,7 @@ def a_look(
     return SecondaryView(
         id="s",
         health=health,
-        reason="as told",
+        reason="as given",
         observed=observed,
         desired=observed if desired is None else desired,
         paused=paused,
@@ -74,7 +74,7 @@ def seen(
     primary_failures: int = 0,
 ) -> RecoverFacts:
     return RecoverFacts(
-        verdict=HealthVerdict(health, "as told"),
+        verdict=HealthVerdict(health, "as given"),
         primary=None if health in (Health.MISSING, Health.STOPPED) else "p",
         token=1,
         failures_in_a_row=primary_failures,
@@ -99,7 +99,7 @@ DEAD = a_look(health=Health.DEAD)
         (seen(None, failures=3), GiveUpSecondary("3 secondaries failed in a row: out of memory")),
         (seen(None, Tier.PASSIVE_REPLICATION), None),
         (seen(COMING_UP), TurnSwitch("s", Switch.DEPLOY, on=True)),
-        (seen(DEAD), EndSecondary("s", "as told")),
+        (seen(DEAD), EndSecondary("s", "as given")),
         (seen(LEAVING), AwaitSecondaryExit("s")),
         (seen(a_look(), Tier.ACTIVE_STANDBY), TurnSwitch("s", Switch.PROCESS, on=True)),
         (seen(a_look(), Tier.PASSIVE_REPLICATION), TurnSwitch("s", Switch.RECEIVE, on=False)),
@@ -114,25 +114,25 @@ DEAD = a_look(health=Health.DEAD)
             seen(a_look(paused=True), Tier.PASSIVE_REPLICATION),
             TurnSwitch("s", Switch.RECEIVE, on=False),
         ),
-        (seen(a_look(), health=Health.DEAD), Fence("p", 1, "as told")),
-        (seen(a_look(), health=Health.STUCK), Fence("p", 1, "as told")),
+        (seen(a_look(), health=Health.DEAD), Fence("p", 1, "as given")),
+        (seen(a_look(), health=Health.STUCK), Fence("p", 1, "as given")),
         (seen(a_look(), health=Health.MISSING), AwaitTakeover("s")),
         (seen(a_look(), health=Health.MISSING, primary_failures=3), AwaitTakeover("s")),
         (seen(COMING_UP, health=Health.MISSING), AwaitTakeover("s")),
-        (seen(DEAD, health=Health.MISSING), EndSecondary("s", "as told")),
+        (seen(DEAD, health=Health.MISSING), EndSecondary("s", "as given")),
         (seen(LEAVING, health=Health.MISSING), Launch()),
         (seen(None, health=Health.MISSING), Launch()),
         (seen(DEAD, health=Health.REPLAYING), AwaitCatchUp("p")),
         (seen(None, health=Health.STOPPED), None),
         (seen(a_look(), health=Health.STOPPED), AwaitSecondaryExit("s")),
-        (seen(DEAD, health=Health.STOPPED), EndSecondary("s", "as told")),
+        (seen(DEAD, health=Health.STOPPED), EndSecondary("s", "as given")),
     ],
 )
 def test_one_look_gives_one_step(observed: RecoverFacts, step: object) -> None:
     assert next_step(observed) == step
 
 
-def test_a_stream_that_fails_each_time_is_given_up_once_nobody_can_take_over() -> None:
+def test_a_stream_that_fails_each_time_is_given_up_once_no_replica_can_take_over() -> None:
     assert isinstance(next_step(seen(None, health=Health.MISSING, primary_failures=3)), GiveUp)
 
 
@@ -150,7 +150,7 @@ def test_a_tier_is_changed_one_switch_at_a_time_and_never_below_the_weaker(
 
 
 @pytest.mark.parametrize(("start", "end"), list(permutations(Tier, 2)))
-def test_what_is_foreseen_is_what_is_done(start: Tier, end: Tier) -> None:
+def test_what_is_planned_is_what_is_done(start: Tier, end: Tier) -> None:
     pair = a_pair(start)
     pair.tier = end
     announced = plan_recovery(pair.observed())
@@ -160,7 +160,7 @@ def test_what_is_foreseen_is_what_is_done(start: Tier, end: Tier) -> None:
     ]
 
 
-def test_a_failover_is_foreseen_too() -> None:
+def test_a_failover_is_planned_too() -> None:
     steps = plan_recovery(seen(a_look(), health=Health.DEAD))
     assert [type(step) for step in steps[:4]] == [
         Fence,

@@ -1,4 +1,4 @@
-"""The recover playbook, cut short at any step and started anew."""
+"""The recover playbook, cut short at any step and started again."""
 
 from contextlib import suppress
 

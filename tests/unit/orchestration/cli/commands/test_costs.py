@@ -1,4 +1,4 @@
-"""`holdfast costs`: days added up, for people and for programs."""
+"""`holdfast costs`: days added up, for users and for programs."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -108,7 +108,7 @@ def test_what_is_not_known_is_said_to_be_unknown(tmp_path: Path, decisions: list
 
 @pytest.mark.usefixtures("decisions")
 @pytest.mark.parametrize("command", ["explain", "what-if"])
-def test_a_stream_that_nobody_declared_is_an_error(tmp_path: Path, command: str) -> None:
+def test_a_stream_that_is_not_declared_is_an_error(tmp_path: Path, command: str) -> None:
     with an_open_project(tmp_path):
         result = run_holdfast(tmp_path, command, "clics")
     assert result.exit_code == 1

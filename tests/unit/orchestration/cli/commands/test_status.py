@@ -117,10 +117,10 @@ def test_an_unfinished_restore_is_shown_with_its_command(tmp_path: Path) -> None
         decide(project, 3)
         for epoch in range(3):
             commit(project, epoch)
-        wish = project.store.restores.request(
+        request = project.store.restores.request(
             STREAM, epoch=1, snapshot=None, why="bad app", run="r"
         )
-        project.store.restores.begin(wish)
+        project.store.restores.begin(request)
         result = run_holdfast(tmp_path, "status")
         (stream,) = holdfast_json(tmp_path, "status")["streams"]
 

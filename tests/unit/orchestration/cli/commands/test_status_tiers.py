@@ -87,7 +87,7 @@ def test_between_two_steps_a_change_is_shown_with_what_is_to_come(
     ]
 
 
-def test_people_see_what_is_lacking_and_what_is_done_about_it(
+def test_status_shows_what_is_lacking_and_what_is_done_about_it(
     tmp_path: Path, project: Project
 ) -> None:
     a_secondary(project, observed=DEPLOYED, desired=Switches(deploy=True, receive=True))

@@ -26,7 +26,7 @@ COLD = SECONDARY[Tier.PASSIVE_STANDBY_COLD]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    """A declared stream whose object store is somebody else's."""
+    """A declared stream whose object store belongs to another project."""
     with an_open_project(
         a_project(tmp_path, clicks=stream_yaml(supervision=PATIENT), holdfast=ELSEWHERE)
     ) as project:

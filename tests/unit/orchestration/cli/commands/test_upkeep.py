@@ -37,7 +37,7 @@ def test_a_plan_changes_nothing_and_a_run_merges(projects: SimulatedProjects) ->
     assert "merges 6 files of epochs 0 to 5 of the table output" in step["does"]
     done = holdfast_json(root, "compact", CLICKS)
     assert [done["step"] for done in done["steps"]] == ["MergeFiles"]
-    assert done["steps"][0]["found"]["rows"] == 60
+    assert done["steps"][0]["result"]["rows"] == 60
     assert "is compact" in run_holdfast(root, "compact", CLICKS).output
 
 

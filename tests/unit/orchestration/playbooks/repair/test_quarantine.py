@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, quarantined_runs
+from holdfast.orchestration.playbooks.repair.quarantine import Quarantine, list_quarantined_runs
 from holdfast.resources.control_store.schema import ledger, ledger_copies
 from tests.builders.doctor_stream import (
     RUN,
@@ -58,25 +58,25 @@ def test_a_store_that_fails_at_any_call_changes_nothing_about_the_end(
     project.objects.plan_failures([])
     assert finding_kinds(project) == []
     project.objects.plan_failures([None] * undo + [AWAY])
-    for run in sorted(runs & set(runs_aside_patiently(project)), reverse=True):
+    for run in sorted(runs & set(list_runs_with_retries(project)), reverse=True):
         undone(project, run)
     project.objects.plan_failures([])
-    assert quarantined_runs(project, CLICKS) == []
+    assert list_quarantined_runs(project, CLICKS) == []
     assert everything(project) == before
 
 
-def runs_aside_patiently(project: SimulatedProject) -> list[str]:
+def list_runs_with_retries(project: SimulatedProject) -> list[str]:
     try:
-        return quarantined_runs(project, CLICKS)
+        return list_quarantined_runs(project, CLICKS)
     except TransientError:
-        return quarantined_runs(project, CLICKS)
+        return list_quarantined_runs(project, CLICKS)
 
 
 def undone(project: SimulatedProject, run: str) -> None:
     try:
         Quarantine(project, CLICKS, run).undo()
     except TransientError:
-        if run in quarantined_runs(project, CLICKS):
+        if run in list_quarantined_runs(project, CLICKS):
             Quarantine(project, CLICKS, run).undo()
 
 

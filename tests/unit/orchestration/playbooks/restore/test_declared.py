@@ -39,7 +39,7 @@ def projects(tmp_path: Path) -> SimulatedProjects:
 
 
 @contextmanager
-def written_anew(projects: SimulatedProjects, **changes: object) -> Iterator[Project]:
+def declared_again(projects: SimulatedProjects, **changes: object) -> Iterator[Project]:
     """The project after a change of the stream's file."""
     file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
     text = stream_yaml(name=CLICKS, **{"supervision": PATIENT, **changes})
@@ -65,7 +65,7 @@ def test_the_mended_application_computes_again_what_was_undone(
     projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        written_anew(projects, **MENDED) as project,
+        declared_again(projects, **MENDED) as project,
         simulated_drivers(project, monkeypatch) as drivers,
     ):
         assert list(restoring(project, keep_alive=drivers.act))[-1] == "StartStream"
@@ -74,10 +74,10 @@ def test_the_mended_application_computes_again_what_was_undone(
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
 
 
-def test_so_it_does_if_another_launches_it_as_soon_as_it_is_wanted_again(
+def test_so_it_does_if_another_launches_it_once_it_is_wanted_again(
     projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with written_anew(projects, **MENDED) as project, simulated_drivers(project, monkeypatch):
+    with declared_again(projects, **MENDED) as project, simulated_drivers(project, monkeypatch):
         project.store.migrations.begin(
             stream=CLICKS,
             target={},
@@ -106,7 +106,7 @@ def test_one_that_was_finished_starts_by_what_was_mended_since(
                 break
         assert declared_app(project) != MENDED["app"]
     with (
-        written_anew(projects, **MENDED) as project,
+        declared_again(projects, **MENDED) as project,
         simulated_drivers(project, monkeypatch) as drivers,
     ):
         assert list(restoring(project, keep_alive=drivers.act)) == ["StartStream"]
@@ -127,7 +127,7 @@ def test_a_file_by_which_the_past_is_elsewhere_is_refused_before_anything_is_tou
     a_table(str(projects.root / "elsewhere"))
     for epoch in range(8):
         a_commit(str(projects.root / "elsewhere"), epoch, words(1, first=epoch))
-    with written_anew(projects, **change) as project:
+    with declared_again(projects, **change) as project:
         with pytest.raises(PermanentError, match=f"clicks cannot be restored: {field}") as refused:
             list(restoring(project))
         assert "undo that change" in refused.value.hint
@@ -148,11 +148,11 @@ def test_so_is_one_that_was_changed_when_the_restore_was_half_done(
             if name == "MarkSnapshots":
                 break
     with (
-        written_anew(projects, **ELSEWHERE) as project,
+        declared_again(projects, **ELSEWHERE) as project,
         pytest.raises(PermanentError, match="cannot be restored: sink"),
     ):
         list(restoring(project))
-    with written_anew(projects) as project:
+    with declared_again(projects) as project:
         for name in restoring(project):
             if name == "EndRestore":
                 break

@@ -54,7 +54,7 @@ def test_a_snapshot_comes_from_another_bucket(project: SimulatedProject) -> None
     assert newest.id == SNAPSHOT
 
 
-def test_a_bucket_without_a_snapshot_is_told(project: SimulatedProject) -> None:
+def test_a_bucket_without_a_snapshot_is_reported(project: SimulatedProject) -> None:
     project.elsewhere[ELSEWHERE] = InMemoryObjectStore()
     with pytest.raises(PermanentError, match="no snapshot of clicks up to epoch 5 in copies"):
         restored(project)

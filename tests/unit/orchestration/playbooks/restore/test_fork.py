@@ -156,7 +156,7 @@ def test_a_plan_tells_the_steps_and_changes_nothing(project: SimulatedProject) -
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"into": CLICKS}, "there is a stream clicks already|would write to"),
         ({"into": "Not A Name"}, "the fork Not A Name of clicks cannot be declared: name"),
@@ -171,8 +171,8 @@ def test_a_plan_tells_the_steps_and_changes_nothing(project: SimulatedProject) -
         ({"output": "notes"}, "it is not empty, it has notes.txt"),
     ],
 )
-def test_what_cannot_be_forked_is_told_before_anything_is_written(
-    project: SimulatedProject, options: dict[str, str], told: str
+def test_what_cannot_be_forked_is_reported_before_anything_is_written(
+    project: SimulatedProject, options: dict[str, str], message: str
 ) -> None:
     root = project.config.root
     another = stream_yaml(name="another", sink={"kind": "delta", "path": "out/another"})
@@ -180,14 +180,14 @@ def test_what_cannot_be_forked_is_told_before_anything_is_written(
     (root / "notes").mkdir()
     (root / "notes" / "notes.txt").write_text("mine")
     before = original(project), tree(root / "notes"), tree(root / "configs")
-    with pytest.raises(PermanentError, match=told):
+    with pytest.raises(PermanentError, match=message):
         forked(project, **options)
     assert (original(project), tree(root / "notes"), tree(root / "configs")) == before
     assert list(project.vault("trial").list()) == []
     assert not (root / "out").exists()
 
 
-def test_output_that_is_not_there_is_told(project: SimulatedProject) -> None:
+def test_output_that_is_not_there_is_reported(project: SimulatedProject) -> None:
     Path(project.config.table_path(CLICKS)).rename(project.config.root / "moved")
     with pytest.raises(PermanentError, match=r"there is no table .*tables/clicks") as refused:
         forked(project)

@@ -98,7 +98,7 @@ def test_one_that_is_half_done_is_finished_without_naming_the_point(project: Pro
     demand_back_at_5(project)
 
 
-def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(
+def test_one_that_is_half_done_gives_way_to_no_other_and_lets_no_replica_start(
     project: Project,
 ) -> None:
     next(Restore(project, CLICKS, "run", target=RestoreTarget(epoch=5), why="").steps())
@@ -107,9 +107,9 @@ def test_one_that_is_half_done_gives_way_to_no_other_and_lets_nobody_start(
         RestoreTarget(epoch=7),
         RestoreTarget(snapshot="000000000006-1-r1"),
     ):
-        with pytest.raises(PermanentError, match="restore to epoch 5 is half done") as told:
+        with pytest.raises(PermanentError, match="restore to epoch 5 is half done") as message:
             restored(project, point)
-        assert "run `holdfast restore clicks --epoch 5` to finish it" in told.value.hint
+        assert "run `holdfast restore clicks --epoch 5` to finish it" in message.value.hint
     with pytest.raises(PermanentError, match="restore to epoch 5 is half done") as refused:
         list(Start(project, CLICKS, "run").steps())
     assert "holdfast restore clicks --epoch 5" in refused.value.hint
@@ -178,7 +178,7 @@ def test_a_plan_tells_what_is_undone_and_changes_nothing(project: Project) -> No
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [
         (RestoreTarget(epoch=9), "epoch 9 of clicks is not committed: the last one is 7"),
         (RestoreTarget(at=1.0), "had committed nothing by 1970-01-01T00:00:01"),
@@ -186,10 +186,10 @@ def test_a_plan_tells_what_is_undone_and_changes_nothing(project: Project) -> No
         (RestoreTarget(), "the restore target is missing"),
     ],
 )
-def test_a_point_that_is_not_there_is_told(
-    project: Project, asked: RestoreTarget, told: str
+def test_a_point_that_is_not_there_is_reported(
+    project: Project, asked: RestoreTarget, message: str
 ) -> None:
-    with pytest.raises(PermanentError, match=told) as refused:
+    with pytest.raises(PermanentError, match=message) as refused:
         restored(project, asked)
     assert refused.value.hint
     assert project.store.restores.newest(CLICKS) is None
@@ -208,7 +208,9 @@ def test_without_a_snapshot_all_is_computed_from_epoch_0(project: SimulatedProje
     assert (plan.point.snapshot, plan.point.first_computed) == (None, 0)
 
 
-def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_told(project: SimulatedProject) -> None:
+def test_an_epoch_log_that_lacks_what_is_to_be_computed_is_reported(
+    project: SimulatedProject,
+) -> None:
     project.objects.objects.clear()
     project.store._database.execute(_without_epoch_0())
     with pytest.raises(PermanentError, match="lacks epoch 0: all epochs are computed from epoch 0"):
@@ -227,7 +229,7 @@ def test_a_stream_that_has_committed_nothing_has_nothing_to_go_back_to(tmp_path:
         restored(project)
 
 
-def test_a_sink_of_ones_own_is_kept_only_if_people_say_so(tmp_path: Path) -> None:
+def test_a_sink_of_ones_own_is_kept_only_if_the_user_says_so(tmp_path: Path) -> None:
     sink = {"kind": "callable", "function": "json:dumps"}
     objective = {"recovery_time": "10s", "guarantee": "rollback"}
     with simulated_projects(tmp_path / "other", sink=sink, objective=objective).open() as project:
@@ -281,8 +283,13 @@ def with_files(tmp_path: Path) -> Iterator[SimulatedProject]:
 
 def decide_a_file(project: Project, file: Path, epoch: int) -> None:
     file.write_text('{"id": 1}\n')
-    told = file.stat()
-    assigned = {"name": file.name, "size": told.st_size, "changed_ns": told.st_mtime_ns, "rows": 1}
+    message = file.stat()
+    assigned = {
+        "name": file.name,
+        "size": message.st_size,
+        "changed_ns": message.st_mtime_ns,
+        "rows": 1,
+    }
     project.store.epochs.propose(
         EpochProposal(
             stream=CLICKS,
@@ -297,7 +304,7 @@ def decide_a_file(project: Project, file: Path, epoch: int) -> None:
     )
 
 
-def test_input_that_is_gone_is_told_before_anything_is_touched(with_files: Project) -> None:
+def test_input_that_is_gone_is_reported_before_anything_is_touched(with_files: Project) -> None:
     (with_files.config.root / "input" / "6.jsonl").unlink()
     with pytest.raises(PermanentError, match=r"1 input files .* the first is 6.jsonl"):
         restored(with_files)

@@ -42,7 +42,7 @@ def until(steps: Iterator[StepDone[Any]], name: str) -> None:
 
 def is_wanted(project: Project) -> bool:
     row = project.store.streams.get(CLICKS)
-    return row is not None and row.desired is DesiredState.RUNNING
+    return row is not None and row.is_desired
 
 
 def test_the_slower_of_two_does_not_stop_what_the_faster_has_wanted_again(project: Project) -> None:
@@ -62,9 +62,9 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(project: Proj
     second = restoring(project, 6)
     with pytest.raises(
         PermanentError, match=r"to epoch 5 was replaced by another one, to epoch 6"
-    ) as told:
+    ) as message:
         list(first)
-    assert "holdfast restore clicks --epoch 6" in told.value.hint
+    assert "holdfast restore clicks --epoch 6" in message.value.hint
     assert entries(project) == list(range(8))
     until(second, "EndRestore")
     assert output(project) == entries(project) == list(range(7))
@@ -72,22 +72,22 @@ def test_one_whose_place_another_took_says_so_and_restores_nothing(project: Proj
 
 
 @pytest.mark.parametrize("done", ["StopStream", "BeginHistory", "RollOutput"])
-def test_a_stream_that_somebody_stops_during_its_restore_stays_stopped(
+def test_a_stream_that_is_stopped_during_its_restore_stays_stopped(
     project: Project, done: str
 ) -> None:
     steps = restoring(project)
     until(steps, done)
-    list(Stop(project, CLICKS, "somebody").steps())
+    list(Stop(project, CLICKS, "another").steps())
     assert [one.name for one in steps][-1] == "EndRestore"
     assert not is_wanted(project)
 
 
-def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
+def test_a_stream_that_is_started_before_its_restore_begins_is_left_alone(
     project: Project,
 ) -> None:
     steps = restoring(project)
     until(steps, "StopStream")
-    Start(project, CLICKS, "somebody").steps()
+    Start(project, CLICKS, "another").steps()
     with pytest.raises(
         PermanentError, match="to epoch 5 was dropped: the stream was started first"
     ):
@@ -98,7 +98,7 @@ def test_a_stream_that_somebody_starts_before_its_restore_begins_is_left_alone(
 
 def test_a_restore_that_was_given_up_long_ago_starts_nothing(project: Project) -> None:
     until(restoring(project), "StopStream")
-    Start(project, CLICKS, "somebody").steps()
-    list(Stop(project, CLICKS, "somebody").steps())
+    Start(project, CLICKS, "another").steps()
+    list(Stop(project, CLICKS, "another").steps())
     assert [one.name for one in restoring(project)][-1] == "EndRestore"
     assert not is_wanted(project)
