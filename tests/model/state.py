@@ -154,5 +154,5 @@ class Bound(NamedTuple):
 
     @property
     def reports_epochs(self) -> bool:
-        """Whether replicas report their last epoch: only a stuck one is told by it."""
+        """Whether replicas report their last epoch: only a stuck one is recognised by it."""
         return "hang" in self.kinds

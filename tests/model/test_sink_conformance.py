@@ -104,17 +104,17 @@ class Pair:
         if not self.table.commits or not self.store.ledger:
             return
         epoch, restores = self.random.randrange(len(self.store.ledger)), self.setup.store.restores
-        wish = restores.request(NAME, epoch=epoch, snapshot=None, why="", run="")
+        request = restores.request(NAME, epoch=epoch, snapshot=None, why="", run="")
         self.store = rule.request_restore(self.store._replace(wanted=False), epoch)
         self.store, _ = rule.close_history(self.store)
         self.store, moved = rule.begin_history(self.store)
-        assert restores.begin(wish) == moved
-        undone = restores.set_aside(NAME, wish.history)
-        point = RollbackPoint(stream=NAME, history=wish.history, epoch=epoch, undone=undone)
+        assert restores.begin(request) == moved
+        undone = restores.set_aside(NAME, request.history)
+        point = RollbackPoint(stream=NAME, history=request.history, epoch=epoch, undone=undone)
         TableRollback(str(self.setup.folder / "table"), nowhere).roll_back(point)
         assert self.store.restore is not None
         self.table = roll_output(self.table, self.store.restore, PRODUCT)
-        restores.finish(wish)
+        restores.finish(request)
         self.store = rule.finish_restore(self.store)
 
     def read(self, process: Process) -> None:
