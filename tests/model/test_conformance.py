@@ -23,6 +23,7 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.leases import Sign, Unless
 from tests.fakes.clocks import SteppedClock
 from tests.model import store as rule
 from tests.model.orchestration import names_of, switches
@@ -152,8 +153,11 @@ class Pair:
             now = self.real.leases.get(STREAM)
             lease = None if self.model.lease is None or now is None else (self.model.lease, now)
         self.model, done = rule.fence_seen(self.model, row, lease and lease[0], stuck=stuck)
-        act = self.real.takeovers.fence_stuck if stuck else self.real.takeovers.fence_silent
-        assert act(real, lease and lease[1], reason="") is done
+        unless = Unless(
+            sign=Sign.EPOCH if stuck else Sign.LIFE, primary=real, lease=lease and lease[1]
+        )
+        taken = self.real.takeovers.fence(real.id, stream=STREAM, reason="", unless=unless)
+        assert (taken is not None) is done
         self.fenced[stuck] += done
 
     def take_over(self) -> None:

@@ -18,7 +18,7 @@ from tests.builders.control_rows import a_proposal, an_entry, register
 pytestmark = pytest.mark.integration
 
 EPOCHS = 60_000
-SOON_SECONDS = 0.5  # a lease lasts 3 s; without pauses it took 0.7 to 2 s
+SOON_SECONDS = 1.5  # half a lease; 0.2 s on a quiet machine, and without pauses 0.7 to 2 s
 LATER = 1e12
 RENEW_UNTIL_ASKED = """
 import select, sys
