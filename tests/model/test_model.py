@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.recover.steps import EndSecondary, Fence, GiveUp
+from tests.model.liveness import Moves
 from tests.model.orchestration import DECISIONS
 from tests.model.scenarios import PLANTED, SMALL
 from tests.model.search import search
@@ -38,3 +39,12 @@ def test_the_searches_meet_each_way_in_which_a_stream_fails() -> None:
     assert fenced >= {Health.DEAD, Health.SILENT, Health.DISPUTED, Health.STUCK}
     assert (GiveUp, Health.FAILED) in decided
     assert EndSecondary in {step for step, _ in decided}
+
+
+def test_a_circle_without_a_way_out_is_found() -> None:
+    moves = Moves()
+    for before, after in ((0, 1), (1, 2), (0, 3), (3, 4), (4, 3)):
+        moves.add(before, after)
+    assert moves.find_restless([2], 5) == 3
+    moves.add(4, 2)
+    assert moves.find_restless([2], 5) is None
