@@ -95,7 +95,7 @@ def gives_up(state: State, bound: Bound) -> bool:
     return isinstance(_decide_cached(state, bound)[0], GiveUp)
 
 
-_DECISIONS: dict[tuple[object, ...], tuple[RecoverStep | None, Health]] = {}
+DECISIONS: dict[tuple[object, ...], tuple[RecoverStep | None, Health]] = {}
 
 
 def _decide_cached(state: State, bound: Bound) -> tuple[RecoverStep | None, Health]:
@@ -112,10 +112,10 @@ def _decide_cached(state: State, bound: Bound) -> tuple[RecoverStep | None, Heal
         tuple([replica.id for replica in state.replicas]) if bound.one_host else None,
         bound.reports_epochs,
     )
-    if key not in _DECISIONS:
+    if key not in DECISIONS:
         facts = _facts(state, bound)
-        _DECISIONS[key] = next_step(facts), facts.verdict.health
-    return _DECISIONS[key]
+        DECISIONS[key] = next_step(facts), facts.verdict.health
+    return DECISIONS[key]
 
 
 def _facts(state: State, bound: Bound) -> RecoverFacts:

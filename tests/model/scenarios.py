@@ -38,17 +38,20 @@ FULL = {
         epochs=3, done=1, launches=2, faults=2, kinds=("kill the first", "lose")
     ),
     "lost commit and a kill": Bound(epochs=3, done=1, launches=2, faults=2, kinds=("kill", "lose")),
-    "pause and kill": Bound(epochs=3, launches=2, faults=2, kinds=("kill", "pause")),
+    "pause and kill": Bound(epochs=3, done=1, launches=2, faults=2, kinds=("kill", "pause")),
     "stuck": Bound(epochs=3, done=1, launches=2, faults=1, kinds=("hang",)),
     "two hosts": Bound(epochs=3, done=1, launches=2, faults=1, one_host=False),
-    "relaunch": Bound(epochs=3, launches=3, faults=1, kinds=("kill",)),
-    "switch to active_replication": Bound(
-        epochs=3, launches=2, faults=1, kinds=("kill", "pause"), request="switch active_replication"
-    ),
-    "switch to deployed": Bound(
-        epochs=3, launches=2, faults=1, kinds=("kill", "pause"), request="switch deployed"
-    ),
-    **{request: Bound(epochs=3, launches=3, faults=0, request=request) for request in REQUESTS},
+    "relaunch": Bound(epochs=3, done=1, launches=3, faults=1, kinds=("kill",)),
+    **{
+        f"{request}, kill or pause": Bound(
+            epochs=3, done=1, launches=2, faults=1, kinds=("kill", "pause"), request=request
+        )
+        for request in ("switch active_replication", "switch deployed")
+    },
+    **{
+        request: Bound(epochs=3, done=1, launches=3, faults=0, request=request)
+        for request in REQUESTS
+    },
     **{
         f"{request}, {fault}": Bound(
             epochs=3,

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from tests.model import store as rule
 from tests.model.invariants import find_violation, find_violation_at_rest
+from tests.model.liveness import Moves
 from tests.model.operating import operator_steps
 from tests.model.orchestration import recovery_steps
 from tests.model.replica import LEASE, Step, steps_of
@@ -16,7 +17,7 @@ OLDEST = -1.0
 JUMP = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Result:
     states: int
     at_rest: int
@@ -55,27 +56,34 @@ def first_state(bound: Bound) -> State:
 
 
 def search(bound: Bound, *, most_states: int | None = None) -> Result:
-    """Visit all states; stop at the first violation."""
+    """Visit all states; stop at the first violation, or find a state that can never come to rest."""
     first = first_state(bound)
     seen = {first: 0}
-    states, parents, at_rest = [first], [-1], 0
+    states, parents, at_rest, moves = [first], [-1], list[int](), Moves()
     at = 0
     while at < len(states) and (most_states is None or at < most_states):
         state = states[at]
         violation = find_violation(state)
         followers = list(steps(state, bound))
         if not followers:
-            at_rest += 1
+            at_rest.append(at)
             violation = violation or find_violation_at_rest(state, bound)
         if violation is not None:
             trace = _trace(states, parents, at, bound)
-            return Result(states=len(states), at_rest=at_rest, violation=violation, trace=trace)
-        for _, follower in (*followers, *_faults(state, bound)):
-            if seen.setdefault(follower, len(states)) == len(states):
+            return Result(len(states), len(at_rest), violation, trace)
+        for number, (_, follower) in enumerate((*followers, *_faults(state, bound))):
+            found = seen.setdefault(follower, len(states))
+            if found == len(states):
                 states.append(follower)
                 parents.append(at)
+            if number < len(followers):
+                moves.add(at, found)
         at += 1
-    return Result(states=len(states), at_rest=at_rest)
+    restless = moves.find_restless(at_rest, len(states)) if at == len(states) else None
+    if restless is None:
+        return Result(len(states), len(at_rest))
+    trace = _trace(states, parents, restless, bound)
+    return Result(len(states), len(at_rest), "it never comes to rest", trace)
 
 
 def _trace(states: list[State], parents: list[int], at: int, bound: Bound) -> tuple[str, ...]:

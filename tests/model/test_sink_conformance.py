@@ -234,7 +234,7 @@ def nowhere() -> S3Connection:
     raise AssertionError("the table is on a disk")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [2, 3])
 def test_random_calls_have_the_same_results_on_a_real_table(tmp_path: Path, seed: int) -> None:
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
         pair = Pair(SinkSetup(tmp_path, store), seed)
