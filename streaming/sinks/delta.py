@@ -106,6 +106,8 @@ class DeltaSink:
     _tried_through: int = -1
     _compared_through: int = -1
     """The newest epoch of the table whose input was compared."""
+    _follows: bool = False
+    """Whether the table has all output before the first epoch that this replica computes."""
 
     def __post_init__(self) -> None:
         self._commits = EpochCommits(self.spec.stream.name, self.spec.history)
@@ -125,6 +127,8 @@ class DeltaSink:
         An epoch that only the table has is entered in the ledger. The table is read before the ledger: so an epoch
         that is missing in the ledger alone was lost, or its replica has died between the two.
         """
+        if not self._follows:
+            self._require_past(epoch)
         newest = self._newest(update=True)
         entry = self.ledger.entry(epoch)
         if newest < epoch:
@@ -210,20 +214,29 @@ class DeltaSink:
                 )
             )
         if table is not None:
-            self._compare_with_ledger(table)
+            self._enter_commits(table)
         return table
 
-    def _compare_with_ledger(self, table: DeltaTable) -> None:
-        """Enter the epochs that only the table has; raise if it lacks output that the ledger has, as an old copy does."""
-        last, last_with_rows = self.ledger.last_epochs()
+    def _enter_commits(self, table: DeltaTable) -> None:
+        """Enter the epochs that only the table has."""
+        last = self.ledger.last_epoch()
         newest = self._read_newest(table, update=True)
-        if newest < last_with_rows:
-            self.ledger.refuse_table(self.spec.table, newest=newest, last=last_with_rows)
         for epoch in range(last + 1, newest + 1):
             commit = self._commits.find(table, epoch, newest=newest, deep=True)
             if commit is None:
                 break
             self._adopt(commit, epoch)
+
+    def _require_past(self, epoch: int) -> None:
+        """Raise if the table lacks output of epochs before this one, as an old copy does: they are not computed again.
+
+        The ledger is read before the table, which has an epoch first.
+        """
+        last = self.ledger.last_with_rows(before=epoch)
+        newest = self._newest(update=True)
+        if newest < last:
+            self.ledger.refuse_table(self.spec.table, newest=newest, last=last)
+        self._follows = True
 
     def _is_by_another(self, epoch: int) -> bool:
         commit = self._find_commit(epoch)

@@ -9,6 +9,7 @@ has the first epoch that differed; the ledger's audit has all of them.
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -133,17 +134,18 @@ class LedgerWriter:
         """Open an incident for an epoch that the control store does not know as it was computed, and raise."""
         refuse_epoch(self.store, epoch, stream=self.stream, replica=self.replica, reason=reason)
 
-    def last_epochs(self) -> tuple[int, int]:
-        """The newest epoch of the ledger, and the newest that has rows; -1 if there is none."""
-        newest = retry_transient(
-            lambda: (
-                self.store.ledger.last(self.stream),
-                self.store.ledger.last_with_rows(self.stream),
-            ),
-            what=f"looking the last epoch of {self.stream} up in the ledger",
-        )
-        last, last_with_rows = (-1 if entry is None else entry.epoch for entry in newest)
-        return last, last_with_rows
+    def last_epoch(self) -> int:
+        """The newest epoch of the ledger; -1 if there is none."""
+        return self._number_of(lambda: self.store.ledger.last(self.stream))
+
+    def last_with_rows(self, *, before: int) -> int:
+        """The newest epoch of the ledger before one that has rows; -1 if there is none."""
+        return self._number_of(lambda: self.store.ledger.last_with_rows(self.stream, before=before))
+
+    def _number_of(self, find: Callable[[], LedgerEntry | None]) -> int:
+        what = f"looking the last epoch of {self.stream} up in the ledger"
+        entry = retry_transient(find, what=what)
+        return -1 if entry is None else entry.epoch
 
     def refuse_table(self, table: str, *, newest: int, last: int) -> NoReturn:
         """Open an incident for a table that lacks output that the ledger has, and raise."""

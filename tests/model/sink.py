@@ -32,13 +32,8 @@ def newest_of(table: Table, replica: Replica) -> int:
 
 
 def open_table(store: Store, table: Table, replica: Replica, rules: Rules) -> tuple[Store, Replica]:
-    """Enter the epochs that only the table has; a table without output that the ledger has is refused."""
+    """Enter the epochs that only the table has."""
     newest, first = newest_of(table, replica), len(store.ledger)
-    with_rows = (
-        epoch for epoch, entry in enumerate(store.ledger) if entry and not is_empty(entry[-1])
-    )
-    if newest < max(with_rows, default=-1):
-        raise OutputLostError(f"the table ends with epoch {newest}")
     for epoch in range(first, newest + 1 if rules.adopt_compares_input else first):
         commit = table.commit_of(epoch, replica.history)
         if commit is None:
@@ -52,9 +47,15 @@ def open_table(store: Store, table: Table, replica: Replica, rules: Rules) -> tu
 def is_done(
     store: Store, table: Table, replica: Replica, output: Output, rules: Rules
 ) -> tuple[bool, Store, Replica]:
-    """Whether the epoch is out; one that only the table has is entered as the table has it."""
+    """Whether the epoch is out; one that only the table has is entered as the table has it.
+
+    A table that lacks output of the epochs before is refused; what comes from this one on is computed again.
+    """
     epoch = len(output) - 1
     newest, entry = newest_of(table, replica), store.entry(epoch)
+    past = enumerate(store.ledger[:epoch])
+    if newest < max((k for k, entry in past if entry and not is_empty(entry[-1])), default=-1):
+        raise OutputLostError(f"the table ends with epoch {newest}")
     if newest < epoch:
         return entry is not None and is_empty(entry[-1]), store, replica
     if not rules.adopt_compares_input:

@@ -37,7 +37,7 @@ _DECIDED = sa.select(epochs).where(
     epochs.c.stream == sa.bindparam("of_stream"), epochs.c.epoch == sa.bindparam("number")
 )
 _LAST = sa.select(ledger).where(_OF_STREAM).order_by(ledger.c.epoch.desc()).limit(1)
-_LAST_WITH_ROWS = _LAST.where(ledger.c.rows > 0)
+_LAST_WITH_ROWS = _LAST.where(ledger.c.rows > 0, ledger.c.epoch < sa.bindparam("before"))
 _BETWEEN = (
     sa.select(ledger)
     .where(_OF_STREAM, ledger.c.epoch.between(sa.bindparam("first"), sa.bindparam("last")))
@@ -213,9 +213,10 @@ class Ledger:
         """The entry of the newest committed epoch."""
         return self._database.find(LedgerEntry, _LAST, {"of_stream": stream})
 
-    def last_with_rows(self, stream: str) -> LedgerEntry | None:
-        """The entry of the newest committed epoch that has rows."""
-        return self._database.find(LedgerEntry, _LAST_WITH_ROWS, {"of_stream": stream})
+    def last_with_rows(self, stream: str, *, before: int) -> LedgerEntry | None:
+        """The entry of the newest committed epoch before one that has rows."""
+        values = {"of_stream": stream, "before": before}
+        return self._database.find(LedgerEntry, _LAST_WITH_ROWS, values)
 
     def last_up_to(self, stream: str, moment: float) -> LedgerEntry | None:
         """The entry of the newest epoch that was committed up to a time of the store's clock."""

@@ -464,6 +464,24 @@ def test_a_table_that_is_older_than_the_ledger_is_refused(project: SinkSetup) ->
     assert project.output() == [0, 1]
 
 
+def test_what_an_old_table_lacks_is_computed_again_by_a_replica_that_starts_before_it(
+    project: SinkSetup,
+) -> None:
+    """As after the doctor has set the newer snapshots aside."""
+    primary = project.sender("a")
+    primary(Rows([0]), 0)
+    shutil.copytree(project.folder / "table", project.folder / "backup")
+    primary(Rows([1]), 1)
+    primary(Rows([2]), 2)
+    shutil.rmtree(project.folder / "table")
+    (project.folder / "backup").rename(project.folder / "table")
+    successor = project.sender("b")
+    for epoch in (1, 2, 3):
+        successor(Rows([epoch]), epoch)
+    assert project.output() == [0, 1, 2, 3]
+    assert kinds(project) == []
+
+
 def test_what_the_table_has_is_read_from_its_log_once(
     project: SinkSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
