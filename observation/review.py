@@ -224,8 +224,9 @@ def _stream_inputs(
         allowed=[declared.objection_to(tier) is None for tier in TIERS],
         current=row.tier,
         current_interval=pairs.index(present),
-        since_change=measured.at
-        - max(row.changed_at, changed_at, _intervals_changed_at(last, row)),
+        since_change=max(
+            measured.at - max(row.changed_at, changed_at, _intervals_changed_at(last, row)), 0.0
+        ),
         recent_misses=_count_misses(declared, measured),
         secondary_since=secondary_since,
         fit=fit,

@@ -132,7 +132,14 @@ class LedgerWriter:
 
     def refuse(self, epoch: int, *, reason: str) -> NoReturn:
         """Open an incident for an epoch that the control store does not know as it was computed, and raise."""
-        refuse_epoch(self.store, epoch, stream=self.stream, replica=self.replica, reason=reason)
+        refuse_epoch(
+            self.store,
+            epoch,
+            stream=self.stream,
+            replica=self.replica,
+            history=self.history,
+            reason=reason,
+        )
 
     def last_epoch(self) -> int:
         """The newest epoch of the ledger; -1 if there is none."""
@@ -154,6 +161,7 @@ class LedgerWriter:
             newest + 1,
             stream=self.stream,
             replica=self.replica,
+            history=self.history,
             kind=OUTPUT_LOST,
             reason=f"the table {table} ends with epoch {newest}, and the ledger has output up to epoch {last}",
             hint=f"put the newer table back, or restore {self.stream} to epoch {newest} or an earlier one",
@@ -190,16 +198,19 @@ def refuse_epoch(
     *,
     stream: str,
     replica: str,
+    history: int,
     reason: str,
     kind: str = INPUT_DIFFERS,
     hint: str | None = None,
 ) -> NoReturn:
-    """Open an incident that a restore to before this epoch closes, and raise."""
+    """Open an incident that a restore to before this epoch closes, and raise; in an ended history, only raise."""
+    log.error("%s", reason)
+    if _has_ended(store, stream, history):
+        raise PermanentError(reason, hint="do nothing: a replica of the current history continues")
     hint = hint or (
         "the control store has lost its last commits, as a restored backup or a standby that was behind: "
         f"restore {stream} to an epoch before {epoch}; if it is another one than before, correct control_store.url"
     )
-    log.error("%s", reason)
     retry_transient(
         lambda: store.incidents.open_next(
             stream=stream,
@@ -212,3 +223,8 @@ def refuse_epoch(
         what=f"opening an incident for epoch {epoch}",
     )
     raise PermanentError(reason, hint=hint)
+
+
+def _has_ended(store: ControlStore, stream: str, history: int) -> bool:
+    what = f"looking up the history of {stream}"
+    return retry_transient(lambda: store.restores.current_history(stream), what=what) != history

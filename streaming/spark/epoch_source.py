@@ -157,8 +157,14 @@ class EpochReader(DataSourceStreamReader):
         """Open an incident, and raise; most of Spark's processes do not import what it takes."""
         from holdfast.streaming.sinks.ledger_writer import refuse_epoch
 
-        stream, replica = self._spec.stream.name, self._spec.replica
-        refuse_epoch(self._store, epoch, stream=stream, replica=replica, reason=reason)
+        refuse_epoch(
+            self._store,
+            epoch,
+            stream=self._spec.stream.name,
+            replica=self._spec.replica,
+            history=self._spec.history,
+            reason=reason,
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split, in a Spark task; from the inbox if it was prefetched."""

@@ -146,6 +146,21 @@ def test_an_epoch_that_was_planned_and_lost_opens_an_incident(
     assert input_incidents(store) == [0]
 
 
+def test_a_process_of_an_ended_history_stops_without_an_incident(
+    reader: EpochReader, store: ControlStore
+) -> None:
+    """A restore has closed the incident: it would stay open, as the new history has the epoch again."""
+    first = reader.initialOffset()
+    store.epochs.propose(a_rate_proposal())
+    planned = reader.latestOffset(first, ReadAllAvailable())
+    lose(store, epochs, 0)
+    request = store.restores.request(NAME, epoch=-1, snapshot=None, why="", run="run")
+    store.restores.begin(request)
+    with pytest.raises(PermanentError, match="the epoch log has lost it"):
+        reader.partitions(first, planned)
+    assert input_incidents(store) == []
+
+
 def test_an_epoch_is_read_when_the_one_before_it_is_pruned(
     reader: EpochReader, store: ControlStore
 ) -> None:
