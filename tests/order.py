@@ -1,6 +1,7 @@
 """The order of test files in a run: the longest first, so that at the end short ones keep both workers busy."""
 
 LONGEST_FIRST = (
+    "tests/integration/observation/test_doctor.py",
     "tests/e2e/test_wheel.py",
     "tests/e2e/test_restores.py",
     "tests/e2e/test_killed_drivers.py",
@@ -11,7 +12,6 @@ LONGEST_FIRST = (
     "tests/e2e/test_paused_drivers.py",
     "tests/e2e/test_full_and_locked.py",
     "tests/e2e/test_kept_projects.py",
-    "tests/integration/observation/test_doctor.py",
     "tests/integration/orchestration/test_cli_services.py",
     "tests/integration/streaming/test_epoch_query.py",
     "tests/integration/orchestration/test_cli_restore.py",
