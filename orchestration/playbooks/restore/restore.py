@@ -268,18 +268,30 @@ class Restore(StreamPlaybook[RestoreFacts, RestoreStep]):
 def find_unfinished(project: Project, stream: str, target: RestoreTarget) -> RestoreRow | None:
     """Find the restore to this target that is half done, or done with nothing committed since.
 
-    A target that names no point means the restore that is half done; one to another point is an error. A
-    restore that is done is not returned if a snapshot is still to be copied from another place.
+    A target that names no point means the restore that is half done, or one that has only stopped the stream; one to
+    another point than a half-done restore is an error. A restore that is done is not returned if a snapshot is still to
+    be copied from another place.
     """
     newest = project.store.restores.newest(stream)
-    if newest is None or not newest.closed:
+    if newest is None:
         return None
+    if not newest.closed:
+        is_meant = not target.names_point and _has_stopped(project, newest)
+        return newest if is_meant else None
     if newest.half_done:
         return _require_same_point(project, newest, target)
     epoch, last = epoch_of(project, stream, target), project.store.ledger.last(stream)
     if last is None or not last.epoch == newest.epoch == epoch:
         return None
     return newest if find_fetch(project, stream, target, epoch) is None else None
+
+
+def _has_stopped(project: Project, asked: RestoreRow) -> bool:
+    """Whether the stream is stopped since a restore was asked for; one that was started again has a new replica."""
+    row = project.store.streams.get(asked.stream)
+    rows = project.store.replicas.of(asked.stream, live=False)
+    is_started = any(replica.registered_at > asked.asked_at for replica in rows)
+    return row is not None and not row.is_desired and not is_started
 
 
 def _require_same_point(

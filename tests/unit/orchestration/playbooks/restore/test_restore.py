@@ -98,6 +98,27 @@ def test_one_that_is_half_done_is_finished_without_naming_the_point(project: Pro
     demand_back_at_5(project)
 
 
+def test_one_that_has_only_stopped_the_stream_is_finished_without_naming_the_point(
+    project: Project,
+) -> None:
+    asked = {"epoch": 5, "snapshot": None, "why": "bad app", "run": "died"}
+    project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    project.store.restores.request(CLICKS, **asked)
+    assert restored(project, RestoreTarget()) == STEPS
+    demand_back_at_5(project)
+
+
+def test_an_old_request_is_not_finished_once_the_stream_was_started_again(
+    project: Project,
+) -> None:
+    asked = {"epoch": 5, "snapshot": None, "why": "bad app", "run": "died"}
+    project.store.restores.request(CLICKS, **asked)
+    a_primary(project, "later")
+    project.store.streams.desire(CLICKS, DesiredState.STOPPED)
+    with pytest.raises(PermanentError, match="the restore target is missing"):
+        restored(project, RestoreTarget())
+
+
 def test_one_that_is_half_done_gives_way_to_no_other_and_lets_no_replica_start(
     project: Project,
 ) -> None:
