@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from deltalake import DeltaTable
 
 from holdfast.ft_policies.errors import PermanentError
@@ -13,7 +14,7 @@ from holdfast.orchestration.playbooks.recover import Start
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget, parse_time
 from holdfast.orchestration.playbooks.restore.restore import Restore
 from holdfast.resources.control_store.records import DesiredState, EpochProposal, Slot
-from holdfast.resources.control_store.schema import epochs
+from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.project import Project
 from holdfast.streaming.sinks.ledger_writer import INPUT_DIFFERS, OUTPUT_LOST
 from holdfast.streaming.sinks.lineage import CLOSED, dead_letter_writer
@@ -167,6 +168,8 @@ def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
 
 
 def test_the_newest_epoch_by_a_time_is_meant(project: Project) -> None:
+    apart = sa.update(ledger).values(committed_at=ledger.c.committed_at + ledger.c.epoch)
+    project.store._database.execute(apart)
     entry = project.store.ledger.get(CLICKS, 5)
     assert entry is not None
     assert restored(project, RestoreTarget(at=entry.committed_at)) == STEPS
