@@ -14,13 +14,11 @@ from typing import BinaryIO
 from sqlalchemy import event
 
 from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.database import HOST_TIME
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.embedded import BUCKET
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore, StoredObject
 from holdfast.resources.project import Project
-
-_JULIAN_1970 = 2440587.5
-_DAY_SECONDS = 86400.0
 
 
 @dataclass
@@ -132,9 +130,7 @@ def set_store_clock(store: ControlStore, clock: SimulatedClock) -> None:
     """Let SQLite's clock, as this process sees it, be the simulated one."""
 
     def replace_clock(connection: sqlite3.Connection, _record: object) -> None:
-        connection.create_function(
-            "julianday", 1, lambda _when: clock.at / _DAY_SECONDS + _JULIAN_1970
-        )
+        connection.create_function(HOST_TIME, 0, clock.now)
 
     engine = store._database.engine  # noqa: SLF001 - no other process is in the simulation
     event.listen(engine, "connect", replace_clock)

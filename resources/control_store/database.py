@@ -27,7 +27,6 @@ import sqlalchemy.exc as sa_exc
 from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
-from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -50,6 +49,9 @@ WAL_BYTES = 16 * 1024**2
 
 PAUSE_SECONDS = 0.15
 """How long a long write leaves SQLite's lock to others: a process that waits for it asks at least every 0.1 s."""
+
+HOST_TIME = "host_time"
+"""The clock of a SQLite database is its host's, in microseconds (SQLite's own tells milliseconds)."""
 
 _SYNCHRONOUS = "holdfast_synchronous"
 _POSTGRESQL_QUERY = {
@@ -267,11 +269,10 @@ def _leave_read_only_server(context: sa.engine.ExceptionContext) -> None:
 _to_json = partial(json.dumps, allow_nan=False, separators=(",", ":"))
 
 
-def _set_up_sqlite(connection: DBAPIConnection, _record: object) -> None:
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
-    cursor.close()
+def _set_up_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute("PRAGMA foreign_keys=ON")
+    connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+    connection.create_function(HOST_TIME, 0, SYSTEM_CLOCK.now)
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
@@ -400,7 +401,7 @@ def _postgresql_now(_element: StoreNow, _compiler: SQLCompiler, **_: Any) -> str
 
 @compiles(StoreNow, "sqlite")
 def _sqlite_now(_element: StoreNow, _compiler: SQLCompiler, **_: Any) -> str:
-    return "((julianday('now') - 2440587.5) * 86400.0)"  # 2440587.5 is 1970-01-01
+    return f"{HOST_TIME}()"
 
 
 class EnumText(sa.types.TypeDecorator[StrEnum]):

@@ -154,13 +154,6 @@ def beat(
     )
 
 
-def wait_for_the_clock(store: ControlStore) -> None:
-    """SQLite's clock ticks in milliseconds: go on when it can tell before from after."""
-    before = store.now()
-    while store.now() <= before:
-        pass
-
-
 TTL_SECONDS = 60.0
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import event
 
 from holdfast.resources.clock import SYSTEM_CLOCK
-from holdfast.resources.control_store.database import Database
+from holdfast.resources.control_store.database import HOST_TIME, Database
 from holdfast.resources.control_store.store import ControlStore
 
 
@@ -29,10 +29,6 @@ class SteppedClock:
         self.step(seconds)
 
 
-_JULIAN_1970 = 2440587.5
-_DAY_SECONDS = 86400.0
-
-
 def shift_clock(store: ControlStore, seconds: float) -> None:
     """Let the store's clock, as this process sees it, run ahead of or behind the host's.
 
@@ -46,11 +42,8 @@ def shift_database_clock(database: Database, seconds: float) -> None:
     if not database.is_sqlite:
         return
 
-    def julianday(_when: str) -> float:
-        return (SYSTEM_CLOCK.now() + seconds) / _DAY_SECONDS + _JULIAN_1970
-
     def replace_clock(connection: sqlite3.Connection, _record: object) -> None:
-        connection.create_function("julianday", 1, julianday)
+        connection.create_function(HOST_TIME, 0, lambda: SYSTEM_CLOCK.now() + seconds)
 
     event.listen(database.engine, "connect", replace_clock)
     database.engine.dispose()  # connections made before have the right time

@@ -4,16 +4,11 @@
 commands and Dagster then agree on the time, as processes of one host do. Light, since Spark's workers import it.
 """
 
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from holdfast.resources.clock import SystemClock
 
 FILE = "clock_ahead_seconds"
-JULIAN_1970 = 2440587.5
-DAY_SECONDS = 86400.0
 
 
 def follow_clock(project: Path) -> None:
@@ -33,20 +28,10 @@ def set_clock(project: Path, ahead_seconds: float) -> None:
 
 
 def install(file: str) -> None:
-    """Read the time of this process, and of SQLite in it, with what the file has ahead."""
+    """Read the time of this process, and of a SQLite control store in it, with what the file has ahead."""
     path, true_now = Path(file), SystemClock.now
 
     def now(clock: SystemClock) -> float:
         return true_now(clock) + float(path.read_text())
 
     SystemClock.now = now  # type: ignore[method-assign]
-    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
-
-    def connect_with_clock(*arguments: Any, **named: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **named)
-        connection.create_function(
-            "julianday", 1, lambda _when: now(SystemClock()) / DAY_SECONDS + JULIAN_1970
-        )
-        return connection
-
-    sqlite3.connect = sqlite3.dbapi2.connect = connect_with_clock  # type: ignore[assignment]

@@ -13,6 +13,7 @@ from sqlalchemy import event
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.tiers import PRIMARY as PRIMARY_SWITCHES, Switches, Tier
 from holdfast.resources.control_store import records
+from holdfast.resources.control_store.database import HOST_TIME
 from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import (
     DesiredState,
@@ -37,12 +38,11 @@ STREAM = "words"
 TTL_SECONDS = 2.5  # between two steps of the clock, so that no comparison is a tie
 NEVER = float("-inf")
 MATCHING = 0.75
-JULIAN_1970 = 2440587.5
 
 
 def use_clock(store: ControlStore, clock: SteppedClock) -> None:
     def connect(connection: sqlite3.Connection, _record: object) -> None:
-        connection.create_function("julianday", 1, lambda _when: clock.at / 86400.0 + JULIAN_1970)
+        connection.create_function(HOST_TIME, 0, clock.now)
 
     event.listen(store._database.engine, "connect", connect)
     store._database.engine.dispose()

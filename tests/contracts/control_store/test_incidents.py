@@ -12,7 +12,6 @@ from tests.builders.control_rows import (
     lost_primary,
     lost_secondary,
     orphaned,
-    wait_for_the_clock,
 )
 
 RUN_OUT = -1.0
@@ -39,9 +38,7 @@ class TestIncidents:
         first, before = seen(store.now()), store.now()
         assert first is not None
         assert first == seen(before)
-        wait_for_the_clock(store)
         store.incidents.close(first.id, "recovered")
-        wait_for_the_clock(store)
         assert seen(before) is None, "it was closed since"
         second = seen(store.now())
         assert second is not None

@@ -156,11 +156,7 @@ def _stop(store: ControlStore, look: FailoverView) -> FailoverView:
 
 
 def _renew(store: ControlStore, look: FailoverView) -> FailoverView:
-    renewed = held_lease(look)
-    while renewed.renewed_at == held_lease(look).renewed_at:  # SQLite's clock ticks in milliseconds
-        again = store.leases.renew(renewed, TTL_SECONDS)
-        assert again is not None
-        renewed = again
+    assert store.leases.renew(held_lease(look), TTL_SECONDS) is not None
     return look
 
 

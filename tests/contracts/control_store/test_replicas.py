@@ -6,7 +6,7 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.tiers import OFF, PRIMARY
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
-from tests.builders.control_rows import beat, register, wait_for_the_clock
+from tests.builders.control_rows import beat, register
 
 
 class TestReplicas:
@@ -27,7 +27,6 @@ class TestReplicas:
         for replica in ("r1", "r2", "r3"):
             assert register(store, replica) is not None
             store.replicas.end(replica, ReplicaState.STOPPED, "done", by=EndedBy.REPLICA)
-            wait_for_the_clock(store)
         assert [row.id for row in store.replicas.of("words", live=False)] == ["r3", "r2", "r1"]
 
     def test_a_heartbeat_tells_the_replica_what_is_desired(self, store: ControlStore) -> None:
@@ -49,7 +48,6 @@ class TestReplicas:
         first = beat(store, "r1", epoch=4).progressed_at
         assert first == pytest.approx(store.now(), abs=30)
         assert beat(store, "r1", epoch=4).progressed_at == first
-        wait_for_the_clock(store)
         later = beat(store, "r1", epoch=5).progressed_at
         assert later is not None
         assert first is not None

@@ -11,7 +11,6 @@ from holdfast.orchestration.playbooks.launch import launch_primary, launch_secon
 from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
-from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.streams import (
     CLICKS,
     PATIENT,
@@ -57,7 +56,6 @@ def test_a_start_gives_a_stream_that_was_given_up_another_try(tmp_path: Path) ->
         a_wanted_stream(project)
         for number in range(3):
             a_failed_primary(project, number, epoch=7)
-        wait_for_the_clock(project.store)
         project.store.streams.desire(CLICKS, DesiredState.RUNNING)
         assert observe_stream(project, CLICKS).verdict.health is Health.MISSING
 
@@ -96,11 +94,9 @@ def test_a_primary_whose_input_is_away_waits_until_it_finishes_an_epoch(tmp_path
     with simulated_projects(tmp_path).open() as project:
         a_wanted_stream(project)
         a_primary(project, "p1")
-        wait_for_the_clock(project.store)
         away = Sample(stream=CLICKS, replica="p1", name=SampleName.INPUT_AWAY, value=1.0)
         project.store.samples.write([away])
         assert observe_stream(project, CLICKS).verdict.health is Health.WAITING
-        wait_for_the_clock(project.store)
         a_heartbeat(project, "p1", epoch=99)
         assert observe_stream(project, CLICKS).verdict.health is Health.HEALTHY
 
@@ -177,7 +173,6 @@ def test_secondaries_that_end_by_themselves_are_counted_and_forgiven(tmp_path: P
         later = project.store.now() + 1.0
         forgiven = observe_stream(project, CLICKS, secondaries_since=later)
         assert forgiven.secondary_failures_in_a_row == 0
-        wait_for_the_clock(project.store)
         a_secondary(project, "s3")
         project.store.replicas.end("s3", ReplicaState.STOPPED, "asked to stop", by=EndedBy.REPLICA)
         assert observe_stream(project, CLICKS).secondary_failures_in_a_row == 0

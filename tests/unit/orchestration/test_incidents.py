@@ -21,7 +21,6 @@ from tests.builders.control_rows import (
     lost_primary,
     lost_secondary,
     register,
-    wait_for_the_clock,
 )
 from tests.builders.recovery_sensor import incidents, requested, standby_projects
 from tests.builders.streams import (
@@ -121,7 +120,6 @@ def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_lo
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         old = a_waiting_recovery(project.store, lost_primary("p1", stream=CLICKS))
-        wait_for_the_clock(project.store)
         a_heartbeat(project, "p1", epoch=7)
     assert requested(projects) == [], "what it waits for is its secondary"
     with projects.open() as project:

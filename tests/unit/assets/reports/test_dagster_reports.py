@@ -25,7 +25,6 @@ from holdfast.resources.birth import FILE
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Phase, Sample
 from holdfast.resources.project import Project
-from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.reports import a_cost_row, a_running_stream, record_takeover
 from tests.builders.streams import CLICKS, a_secondary
 from tests.builders.tiering import REASON, a_decision, a_decision_row
@@ -96,7 +95,6 @@ def stand_by(project: Project, tier: Tier) -> None:
     project.store.tiers.desire(CLICKS, tier, why="test", run="")
     project.store.tiers.record_reached(CLICKS, tier=tier)
     a_secondary(project, "r2")
-    wait_for_the_clock(project.store)
 
 
 def test_reports_are_made_also_without_any_rows(projects: SimulatedProjects) -> None:

@@ -24,7 +24,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from tests.builders.checkpoints import SyntheticCheckpoint
-from tests.builders.control_rows import lose, wait_for_the_clock
+from tests.builders.control_rows import lose
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.doctor_stream import (
     EPOCHS,
@@ -263,7 +263,6 @@ def test_what_the_last_start_should_have_swept_is_left_over(
     a_primary(project, REPLICA, alive=False)
     project.store.replicas.end(REPLICA, ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
     assert finding_kinds(project) == [], "the next start sweeps it"
-    wait_for_the_clock(project.store)
     a_primary(project, "clicks-0000000b")
     assert finding_kinds(project) == [], "it is being swept"
     monkeypatch.setattr(leftovers, "SWEEP_SECONDS", 0.0)

@@ -20,7 +20,6 @@ from holdfast.observation.reports.files import write_report
 from holdfast.resources.control_store.records import ReplicaState, Sample
 from holdfast.resources.control_store.schema import replicas, tier_changes
 from holdfast.resources.project import Project
-from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.reports import a_cost_row
 from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream
 from tests.fakes.projects import simulated_projects
@@ -34,7 +33,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
     with simulated_projects(tmp_path, CLICKS, "beta").open() as project:
         a_wanted_stream(project)
         a_primary(project, "r1")
-        wait_for_the_clock(project.store)
         yield project
 
 
@@ -76,14 +74,11 @@ def test_the_tier_and_what_the_primary_used_make_the_cost(project: Project) -> N
     now = project.store.now()
     measured(project, cpu_cores=2.0, rss_bytes=4 * GB)
     measured(project, at=now - 100 * 86_400.0, cpu_cores=50.0)
-    wait_for_the_clock(project.store)
     project.store.tiers.desire(CLICKS, Tier.ACTIVE_REPLICATION, why="test", run="")
-    wait_for_the_clock(project.store)
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert row.tier_seconds[Tier.ACTIVE_REPLICATION] == row.instance_hours == row.switches == 0
     project.store.tiers.record_reached(CLICKS, tier=Tier.ACTIVE_REPLICATION)
     a_secondary(project, "r2")
-    wait_for_the_clock(project.store)
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     hours = row.ran_seconds / 3600.0
     assert 0.0 < row.ran_seconds < 60.0
@@ -101,7 +96,6 @@ def test_a_recovery_counts_on_its_day(project: Project) -> None:
     now = project.store.now()
     measured(project, recovery_seconds=12.0)
     measured(project, at=now - 3 * 86_400.0, recovery_seconds=99.0)
-    wait_for_the_clock(project.store)
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 1, 12.0)
 
@@ -113,7 +107,6 @@ def test_who_does_not_count_detection_misses_less(tmp_path: Path) -> None:
         a_primary(project, "r1")
         now = project.store.now()
         measured(project, t_detect_seconds=5.0, recovery_seconds=12.0)
-        wait_for_the_clock(project.store)
         (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 7.0)
 
@@ -121,7 +114,6 @@ def test_who_does_not_count_detection_misses_less(tmp_path: Path) -> None:
 def test_who_was_sending_already_has_missed_nothing(project: Project) -> None:
     now = project.store.now()
     measured(project, t_detect_seconds=30.0, recovery_seconds=0.0)
-    wait_for_the_clock(project.store)
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 0.0)
 
@@ -155,7 +147,6 @@ def test_a_silent_secondary_is_billed_until_its_own_lease_was_over(project: Proj
     project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="")
     project.store.tiers.record_reached(CLICKS, tier=Tier.DEPLOYED)
     a_secondary(project, "r2", observed=SECONDARY[Tier.DEPLOYED])
-    wait_for_the_clock(project.store)
     spans = read_tier_spans(project.store, CLICKS, project.timings(CLICKS), until=now + 3600.0)
     ended = {span.tier: span.to_at - now for span in spans}
     timings = project.timings(CLICKS)

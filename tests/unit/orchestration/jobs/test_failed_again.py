@@ -27,7 +27,6 @@ from holdfast.resources.process import ProcessHandle
 from holdfast.resources.project import Project
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.replica.failover import FailedPrimary, Promotion
-from tests.builders.control_rows import wait_for_the_clock
 from tests.builders.recovery_sensor import incidents, tick
 from tests.builders.streams import (
     CLICKS,
@@ -77,7 +76,6 @@ class Failures:
 def commit(project: Project, replica: str) -> int:
     last = project.store.ledger.last(CLICKS)
     epoch = 0 if last is None else last.epoch + 1
-    wait_for_the_clock(project.store)
     project.store.ledger.commit(
         LedgerEntry(stream=CLICKS, epoch=epoch, replica=replica, token=9, rows=1, digest="d")
     )

@@ -24,7 +24,7 @@ from holdfast.streaming.replica.failover import (
     Takeover,
 )
 from holdfast.streaming.replica.heartbeat import Heartbeat
-from tests.builders.control_rows import FailoverView, a_failover, held_lease, wait_for_the_clock
+from tests.builders.control_rows import FailoverView, a_failover, held_lease
 from tests.fakes.clocks import SteppedClock
 
 LEASE_SECONDS = 3.0
@@ -163,7 +163,6 @@ def test_one_that_falls_silent_right_after_a_look_is_seen_half_a_beat_after_the_
 ) -> None:
     monitored = Monitored(store, lease_seconds)
     assert monitored.look_after(0.0) == []
-    wait_for_the_clock(store)
     assert store.leases.renew(held_lease(look), lease_seconds) is not None
     polls = next(n for n in range(1, 100) if monitored.look_after(POLL_SECONDS))
     longest = lease_seconds + BEAT_SECONDS / 2 + POLL_SECONDS

@@ -27,7 +27,6 @@ from tests.builders.control_rows import (
     lost_primary,
     lost_secondary,
     take_over,
-    wait_for_the_clock,
 )
 
 
@@ -39,7 +38,6 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 
 def renewed(store: ControlStore, look: FailoverView) -> FailoverView:
     """The primary, alive after all that was before, and seen so."""
-    wait_for_the_clock(store)
     return replace(look, lease=store.leases.renew(held_lease(look), 60.0))
 
 
@@ -53,10 +51,8 @@ def promoted(
     detect_seconds: float = 0.5,
 ) -> None:
     """Take over, and commit at once; `beside` epochs were committed beside the primary before."""
-    wait_for_the_clock(store)
     for epoch in range(beside):
         commit(store, epoch, "s1")
-        wait_for_the_clock(store)
     lease = take_over(store, look)
     assert lease is not None
     promotion = Promotion(
@@ -68,7 +64,6 @@ def promoted(
         detect_seconds=detect_seconds,
         was_sending=was_sending,
     )
-    wait_for_the_clock(store)
     commit(store, beside, "s1")
     promotion.record_commit(store, Sampler(store, "words", "s1"), beside)
 
@@ -158,7 +153,6 @@ def test_one_that_waits_and_was_opened_after_the_last_renewal_is_this_one(
     store: ControlStore,
 ) -> None:
     look = a_failover(store)
-    wait_for_the_clock(store)
     a_waiting_recovery(store, lost_primary("p1"))
     promoted(store, look)
     assert open_keys(store) == ["words/p1/1"]
@@ -198,7 +192,6 @@ def test_a_loss_is_a_new_failure_once_the_stream_has_recovered_from_the_one_befo
 ) -> None:
     look = a_failover(store)
     store.incidents.claim(a_recovery(store, lost_primary("p0")).id, "run", 60.0)
-    wait_for_the_clock(store)
     if recovered:
         commit(store, 0, "p1")
     promoted(store, renewed(store, look), beside=1 if recovered else 0, detect_seconds=0.0)

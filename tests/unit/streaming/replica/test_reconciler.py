@@ -21,7 +21,7 @@ from holdfast.streaming.gate import GateState
 from holdfast.streaming.replica.failover import FailedPrimary, Takeover
 from holdfast.streaming.replica.reconciler import Ending, Reconciler
 from holdfast.streaming.replica.states import Processing, Role
-from tests.builders.control_rows import decide, register, wait_for_the_clock
+from tests.builders.control_rows import decide, register
 from tests.builders.replicas import REPLICA, a_reconciler, query_of
 from tests.waiting import wait_until
 
@@ -115,7 +115,6 @@ def test_a_standby_takes_over_with_the_new_token_and_reopens_its_gate(
     reconciler = a_reconciler(tmp_path, store, slot=Slot.SECONDARY, desired=ACTIVE)
     with running(reconciler):
         catch_up(reconciler, epoch=2)
-        wait_for_the_clock(store)
         store.replicas.end("p1", ReplicaState.DEAD, "killed", by=EndedBy.REPLICA)
         reconciler.monitor.look()
         wait_until(reconciler.leading.is_set)

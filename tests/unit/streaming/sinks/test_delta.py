@@ -17,7 +17,7 @@ from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.delta import DeltaSink, _columns
 from holdfast.streaming.sinks.sender import Sender
-from tests.builders.control_rows import a_proposal, an_entry, decide, lose, wait_for_the_clock
+from tests.builders.control_rows import a_proposal, an_entry, decide, lose
 from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup
 
 
@@ -174,7 +174,6 @@ def test_a_replica_that_keeps_differing_has_one_open_incident(project: SinkSetup
     assert incident.detail["epoch"] == 0
     assert len(project.store.ledger.audit(NAME).disagreements) == 3
     project.store.incidents.close(incident.id, "mended")
-    wait_for_the_clock(project.store)
     differ(3)
     (again,) = project.store.incidents.of(NAME)
     assert (again.key, again.detail["epoch"]) == (f"{NAME}/b/digest/2", 3)
