@@ -16,6 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from benchmarks.ageing.workload import RATE, input_name, input_rows
+from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import (
     Epoch,
     Incident,
@@ -38,6 +40,7 @@ from holdfast.resources.control_store.schema import (
 )
 from holdfast.resources.control_store.tables.samples import SAMPLE_FIELDS
 from holdfast.resources.project import Project
+from holdfast.streaming.sources.files import MARGIN_NS, TAKEN_UNTIL
 
 COMMIT_AFTER_SECONDS = 0.5
 PROGRESS_SECONDS = 5.0
@@ -89,6 +92,8 @@ class ControlStoreAgeing:
     origin: float
     """When the synthetic input began, at its rate."""
     input_folder: Path | None = None
+    _arrived_ns: int = 0
+    """When the first input of the hour was written: a file system tells the real time at which a file arrived."""
 
     @classmethod
     def of(
@@ -120,6 +125,7 @@ class ControlStoreAgeing:
         self, first: int, count: int, begin_at: float, author: Author, detail: Detail = Detail.ALL
     ) -> None:
         """Write `count` epochs, one a second, with ledger entries, copies and samples."""
+        self._arrived_ns = int(SYSTEM_CLOCK.now() * 1e9)
         decided = [
             self._epoch(n, begin_at + n - first, author) for n in range(first, first + count)
         ]
@@ -144,6 +150,13 @@ class ControlStoreAgeing:
                 series = self._number_series(connection, author)
                 values = list(self._values(series, first, count, begin_at))
                 connection.execute(sa.insert(sample_values), values)
+
+    def input_digests(
+        self, first: int, count: int, begin_at: float, author: Author
+    ) -> dict[int, str]:
+        """The digests of the input of as many epochs, one a second."""
+        rows = (self._epoch(n, begin_at + n - first, author) for n in range(first, first + count))
+        return {row["epoch"]: digest_input(Epoch(**row)) for row in rows}
 
     def write_recovery(self, day: int, at: float, lost: Author) -> None:
         """Write the loss of a primary and its recovery, which takes over from it."""
@@ -205,8 +218,10 @@ class ControlStoreAgeing:
         before = int(self.epoch.end["files"]) + ahead - 1
         name, body = input_name(before), input_rows(before)
         changed_ns = int(at) * 1_000_000_000
+        place = {**self.epoch.end, TAKEN_UNTIL: self._arrived_ns + MARGIN_NS}
         file = {"name": name, "size": len(body), "changed_ns": changed_ns, "rows": RATE}
-        return {"files": before}, {"files": before + 1}, {"files": [file]}
+        start, end = ({**place, "files": files} for files in (before, before + 1))
+        return start, end, {"files": [file]}
 
     def _write_input(self, decided: Iterable[Row]) -> None:
         assert self.input_folder is not None

@@ -49,7 +49,7 @@ class StreamAgeing:
         span = (first, HOUR_SECONDS, begin_at, author)
         self.rows.write_hour(*span, detail)
         if detail is Detail.ALL:
-            self.table.write_hour(*span)
+            self.table.write_hour(*span, self.rows.input_digests(*span))
         else:
             self.table.write_merged_hour(*span, self.rows.entry.digest)
         self.snapshots.write_hour(*span, detail)

@@ -22,6 +22,7 @@ from holdfast.streaming.sinks.lineage import (
     DIGEST,
     EPOCH,
     INDEX,
+    INPUT,
     REPLICA,
     TOKEN,
     merged_folder,
@@ -31,8 +32,8 @@ Action = dict[str, Any]
 SIMULATED_SECONDS = 60.0
 KEPT_CHECKPOINTS = 3
 """Of the checkpoints of an hour the others are deleted by compaction."""
-_AT, _NUMBER, _EPOCH, _FOLDER, _REPLICA, _TOKEN = (
-    f"@{mark}@" for mark in ("at", "number", "epoch", "folder", "replica", "token")
+_AT, _NUMBER, _EPOCH, _FOLDER, _REPLICA, _TOKEN, _INPUT = (
+    f"@{mark}@" for mark in ("at", "number", "epoch", "folder", "replica", "token", "input")
 )
 
 
@@ -63,17 +64,15 @@ class TableAgeing:
             root, version, commit.replace(f'"{_AT}"', _AT).replace(f'"{_NUMBER}"', _NUMBER), files
         )
 
-    def write_hour(self, first: int, count: int, begin_at: float, author: Author) -> None:
-        """Write `count` commits, one a second."""
+    def write_hour(
+        self, first: int, count: int, begin_at: float, author: Author, inputs: Mapping[int, str]
+    ) -> None:
+        """Write `count` commits, one a second, with the digests of their `inputs`."""
         self.version = DeltaTable(str(self.root)).version()
-        written = (
-            self.commit.replace(_REPLICA, author.replica).replace(_TOKEN, str(author.token)),
-            author.replica,
-        )
         left = self.version + count - KEPT_CHECKPOINTS * CHECKPOINT_COMMITS
         for epoch in range(first, first + count):
             at = begin_at + epoch - first
-            self._write_commit(epoch, at, *written)
+            self._write_epoch(epoch, at, author, inputs[epoch])
             if (self.version + 1) % CHECKPOINT_COMMITS == 0 and self.version > left:
                 DeltaTable(str(self.root)).create_checkpoint()
                 self._date_checkpoint(at)
@@ -92,13 +91,7 @@ class TableAgeing:
             "path": path, "partitionValues": {}, "size": len(body), "modificationTime": int(at * 1000),
             "dataChange": True, "stats": json.dumps({"numRecords": rows}),
         }  # fmt: skip
-        marks = {
-            _AT: int(at * 1000), _NUMBER: epochs.last, _EPOCH: epochs.last,
-            _REPLICA: author.replica, _TOKEN: author.token,
-        }  # fmt: skip
-        commit = self.commit
-        for mark, value in marks.items():
-            commit = commit.replace(mark, str(value))
+        commit = self._commit(epochs.last, at, author)
         lines = [line for line in commit.splitlines() if "add" not in json.loads(line)]
         log = f"{self.root}/_delta_log/{self.version:020d}.json"
         _write(log, "\n".join([*lines, json.dumps({"add": add})]).encode(), at)
@@ -133,17 +126,29 @@ class TableAgeing:
         if path.stat().st_mtime > at + SIMULATED_SECONDS:
             os.utime(path, (at, at))
 
-    def _write_commit(self, epoch: int, at: float, commit: str, replica: str) -> None:
+    def _commit(
+        self, epoch: int, at: float, author: Author, *, folder: str = "", read: str = ""
+    ) -> str:
+        """The template without its marks."""
+        marks = {
+            _AT: int(at * 1000), _NUMBER: epoch, _EPOCH: epoch, _FOLDER: folder,
+            _REPLICA: author.replica, _TOKEN: author.token, _INPUT: read,
+        }  # fmt: skip
+        commit = self.commit
+        for mark, value in marks.items():
+            commit = commit.replace(mark, str(value))
+        return commit
+
+    def _write_epoch(self, epoch: int, at: float, author: Author, read: str) -> None:
         self.version += 1
-        name = f"data/{epoch:012d}-{replica}-{epoch % 16**8:08x}"
+        name = f"data/{epoch:012d}-{author.replica}-{epoch % 16**8:08x}"
         folder = f"{self.root}/{name}"
         os.mkdir(folder)  # noqa: PTH102 - there are millions
         for file, body in self.files.items():
             _write(f"{folder}/{file}", body, at)
         os.utime(folder, (at, at))
-        text = commit.replace(_AT, str(int(at * 1000))).replace(_NUMBER, str(epoch))
-        log = f"{self.root}/_delta_log/{self.version:020d}.json"
-        _write(log, text.replace(_EPOCH, str(epoch)).replace(_FOLDER, name).encode(), at)
+        commit = self._commit(epoch, at, author, folder=name, read=read)
+        _write(f"{self.root}/_delta_log/{self.version:020d}.json", commit.encode(), at)
 
 
 def _has_epoch(actions: Sequence[Action]) -> bool:
@@ -159,7 +164,7 @@ def _mark(action: Action) -> Action:
         case {"txn": txn}:
             return {"txn": {**txn, "version": _NUMBER, "lastUpdated": _AT}}
         case {"commitInfo": info}:
-            names = {EPOCH: _EPOCH, REPLICA: _REPLICA, TOKEN: _TOKEN}
+            names = {EPOCH: _EPOCH, REPLICA: _REPLICA, TOKEN: _TOKEN, INPUT: _INPUT}
             return {"commitInfo": {**info, **names, "timestamp": _AT}}
         case _:
             return action

@@ -7,6 +7,7 @@ has its files in one pack, so it shares none with the snapshot before it.
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 
 from benchmarks.ageing.control_store import Author, Detail
 from benchmarks.ageing.world import SimulatedProject
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
 from holdfast.resources.control_store.schema import snapshots
 from holdfast.resources.vault.manifest import Manifest, PackedFile, SnapshotName
@@ -104,7 +106,7 @@ class SnapshotAgeing:
     def ship_last(self, epoch: int, author: Author) -> None:
         """Ship a checkpoint that is at this epoch, as a replica does; the stream goes on from it."""
         vault, folder = self.project.vault(self.stream), self.scratch / "checkpoint"
-        renumber(folder, epoch - self.row.epoch)
+        renumber(folder, epoch - self.row.epoch, self._input_digest)
         shipped = vault.ship(
             folder,
             epoch,
@@ -117,6 +119,10 @@ class SnapshotAgeing:
         )
         shutil.rmtree(self.scratch)
         self.project.store.snapshots.record(_catalogue_row(self.stream, shipped, vault))
+
+    def _input_digest(self, epoch: int) -> str | None:
+        decided = self.project.store.epochs.get(self.stream, epoch)
+        return None if decided is None else digest_input(decided)
 
     def _copy(self, epoch: int, at: float, author: Author) -> Manifest:
         name = SnapshotName(epoch, author.token, author.replica)
@@ -155,19 +161,22 @@ def renumbered(path: str, ahead: int) -> str:
     return f"{match[1]}{int(match[2]) + ahead}{match[3]}"
 
 
-def renumber(checkpoint: Path, ahead: int) -> None:
+InputDigest = Callable[[int], str | None]
+
+
+def renumber(checkpoint: Path, ahead: int, input_digest: InputDigest) -> None:
     """Let a checkpoint be as many epochs further: in the names of its files, and in its offsets."""
     paths = [path for path in checkpoint.rglob("*") if path.is_file()]
     for path in sorted(paths, key=lambda path: (len(path.name), path.name), reverse=True):
         name = str(path.relative_to(checkpoint))
         if name.startswith("offsets/"):
-            path.write_text(_moved_offsets(path.read_text(), ahead))
+            path.write_text(_moved_offsets(path.read_text(), ahead, input_digest))
         path.rename(checkpoint / renumbered(name, ahead))
 
 
-def _moved_offsets(text: str, ahead: int) -> str:
+def _moved_offsets(text: str, ahead: int, input_digest: InputDigest) -> str:
     """The content of a file of offsets; the source's own offset is its last line."""
     *head, last = text.split("\n")
-    offset = json.loads(last)
-    offset["epoch"] += ahead
+    epoch = json.loads(last)["epoch"] + ahead
+    offset = {"epoch": epoch, "input": input_digest(epoch)}
     return "\n".join([*head, json.dumps(offset, separators=(",", ":"))])

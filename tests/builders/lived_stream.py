@@ -20,6 +20,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
+from holdfast.streaming.sources.files import TAKEN_UNTIL
 from tests.builders.checkpoints import SyntheticCheckpoint
 from tests.builders.control_rows import a_recovery, lost_primary, record_snapshot
 from tests.builders.delta_tables import a_commit, a_table, words
@@ -98,7 +99,8 @@ def _slice(
     path.write_bytes(input_rows(epoch))
     about = path.stat()
     file = {"name": path.name, "size": about.st_size, "changed_ns": about.st_mtime_ns, "rows": RATE}
-    return {"files": epoch}, {"files": epoch + 1}, {"files": [file]}
+    start, end = ({"files": n, TAKEN_UNTIL: about.st_mtime_ns} for n in (epoch, epoch + 1))
+    return start, end, {"files": [file]}
 
 
 def _lose_primary(project: SimulatedProject, stream: str) -> None:

@@ -16,6 +16,7 @@ from benchmarks.ageing.world import SimulatedProject
 from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.observation.tables import merged_rows, table_epochs
 from holdfast.orchestration.inputs import read_inputs
+from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.project import open_project
 from tests.builders.lived_stream import EPOCHS, live, write_project
@@ -56,7 +57,8 @@ def test_epochs_follow_each_other_and_agree_with_the_ledger(project: SimulatedPr
     assert last.epoch == EPOCHS + SECONDS - 1
     rows = store.epochs.between(stream, 0, last.epoch)
     assert all(before.end.keys() == after.start.keys() for before, after in pairwise(rows))
-    assert list(last.end.values())[-1] == (EPOCHS + SECONDS) * (RATE if "rows" in last.end else 1)
+    taken = last.end.get("rows", last.end.get("files"))
+    assert taken == (EPOCHS + SECONDS) * (RATE if "rows" in last.end else 1)
 
 
 def test_input_files_are_those_of_their_epochs(project: SimulatedProject) -> None:
@@ -82,7 +84,8 @@ def test_a_recovery_is_there_once_a_day(project: SimulatedProject) -> None:
 def test_the_table_has_each_epoch_once(project: SimulatedProject) -> None:
     stream = only_stream(project)
     root = Path(project.config.table_path(stream))
-    TableAgeing.of(root).write_hour(EPOCHS, SECONDS, AT, AUTHOR)
+    inputs = age_control_store(project).input_digests(EPOCHS, SECONDS, AT, AUTHOR)
+    TableAgeing.of(root).write_hour(EPOCHS, SECONDS, AT, AUTHOR, inputs)
     table = DeltaTable(str(root))
     counts = table_epochs(table, stream).counts
     assert counts == dict.fromkeys(range(EPOCHS + SECONDS), 1)
@@ -97,7 +100,8 @@ def test_an_hour_that_was_compacted_long_ago_is_one_file_with_each_epoch_once(
     ageing, root = age_control_store(project), Path(project.config.table_path(stream))
     table_ageing, half = TableAgeing.of(root), SECONDS // 2
     table_ageing.write_merged_hour(EPOCHS, half, AT, AUTHOR, ageing.entry.digest)
-    table_ageing.write_hour(EPOCHS + half, half, AT + half, AUTHOR)
+    inputs = ageing.input_digests(EPOCHS, SECONDS, AT, AUTHOR)
+    table_ageing.write_hour(EPOCHS + half, half, AT + half, AUTHOR, inputs)
     table = DeltaTable(str(root))
     epochs = table_epochs(table, stream)
     assert all(epochs.holds(epoch) for epoch in range(EPOCHS + SECONDS))
@@ -149,11 +153,15 @@ def test_copied_snapshots_can_be_verified_and_the_last_restored(
     ageing.write_hour(EPOCHS, SECONDS, AT, AUTHOR)
     vault = project.vault(stream)
     assert [vault.verify(record.id) for record in vault.list()] == [[]] * 4
-    ageing.ship_last(EPOCHS + SECONDS, AUTHOR)
+    age_control_store(project)
+    last = EPOCHS + SECONDS - 1
+    ageing.ship_last(last, AUTHOR)
     restored = vault.restore_newest(tmp_path / "restored")
     assert restored is not None
-    offsets = tmp_path / "restored" / "offsets" / str(EPOCHS + SECONDS)
-    assert offsets.read_text().endswith(f'{{"epoch":{EPOCHS + SECONDS}}}')
+    decided = project.store.epochs.get(stream, last)
+    assert decided is not None
+    offsets = (tmp_path / "restored" / "offsets" / str(last)).read_text()
+    assert offsets.endswith(f'{{"epoch":{last},"input":"{digest_input(decided)}"}}')
 
 
 def test_only_numbers_of_epochs_are_raised() -> None:
