@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.ft_policies.errors import TransientError
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import wait_until
 from holdfast.streaming.query.query import start_query
 from holdfast.streaming.sinks.staging import run_epoch
 from holdfast.streaming.spark.checkpoint import last_committed, renumber
@@ -47,15 +47,17 @@ def _run_empty_batch(
     def sink(df: DataFrame, _: int) -> None:
         run_epoch(df, staging=None)
 
-    deadline = SYSTEM_CLOCK.monotonic() + spec.stream.supervision.start_within
     query = start_query(spark, spec, sink, scratch, empty_after=after_epoch)
     try:
-        while last_committed(scratch) is None:
-            if not query.isActive or SYSTEM_CLOCK.monotonic() > deadline:
-                raise TransientError(
-                    f"no empty state was made: {query.exception() or 'it took too long'}",
-                    hint="wait: it is tried again; the log has the whole error",
-                )
-            SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+        wait_until(
+            lambda: last_committed(scratch) is not None or not query.isActive,
+            patience_seconds=spec.stream.supervision.start_within,
+            poll_seconds=LOOK_SECONDS,
+        )
+        if last_committed(scratch) is None:
+            raise TransientError(
+                f"no empty state was made: {query.exception() or 'it took too long'}",
+                hint="wait: it is tried again; the log has the whole error",
+            )
     finally:
         query.stop()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, wait_until
 from holdfast.streaming.query.query import start_query
 from holdfast.streaming.sinks.staging import run_epoch
 from holdfast.streaming.sinks.staging_task import Staging
@@ -47,27 +47,31 @@ def rehearse(
     def sink(df: DataFrame, _: int) -> None:
         run_epoch(df, scratch)
 
-    patience = PATIENCE_SHARE * spec.stream.supervision.start_within
-    deadline = SYSTEM_CLOCK.monotonic() + patience
+    def is_done() -> bool:
+        done = last_committed(stage / "checkpoint")
+        return done is not None and done >= goal
+
     try:
         query = start_query(spark, spec, sink, stage / "checkpoint", rehearsal=True)
         try:
-            while (done := last_committed(stage / "checkpoint")) is None or done < goal:
-                if not query.isActive:
-                    log.warning("rehearsal failed: %s", query.exception())
-                    return False
-                if give_up() or SYSTEM_CLOCK.monotonic() > deadline:
-                    log.info("rehearsal cut short at epoch %s of %s", done, goal)
-                    return False
-                SYSTEM_CLOCK.sleep(LOOK_SECONDS)
+            wait_until(
+                lambda: is_done() or not query.isActive or give_up(),
+                patience_seconds=PATIENCE_SHARE * spec.stream.supervision.start_within,
+                poll_seconds=LOOK_SECONDS,
+            )
+            if is_done():
+                return True
+            if query.isActive:
+                log.info("rehearsal cut short before epoch %s", goal)
+            else:
+                log.warning("rehearsal failed: %s", query.exception())
         finally:
             query.stop()
     except Exception:
         log.exception("rehearsal failed: unexpected error")
-        return False
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-    return True
+    return False
 
 
 def warm_up(spark: SparkSession) -> bool:
