@@ -1,11 +1,23 @@
 """Waiting for what threads and processes of a test bring about."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import process_time
 
 from holdfast.resources.clock import SYSTEM_CLOCK
 
+SLOW_MACHINE = 10.0  # how much longer a loaded machine may take than an idle fast one
 
-def wait_until(holds: Callable[[], bool], *, within_seconds: float = 5.0) -> None:
+
+@contextmanager
+def cpu_seconds_at_most(seconds: float) -> Iterator[None]:
+    """Fail if a block takes much more CPU than it takes on an idle fast machine, as what grows with a square would."""
+    began = process_time()
+    yield
+    assert process_time() - began < SLOW_MACHINE * seconds
+
+
+def wait_until(holds: Callable[[], bool], *, within_seconds: float = 30.0) -> None:
     """Wait until something holds; fail if it does not in time."""
     deadline = SYSTEM_CLOCK.monotonic() + within_seconds
     while not holds():

@@ -86,7 +86,7 @@ def reported(script: str, *arguments: int, leads: bool = False) -> Any:
         cwd=REPO,
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=60,
         check=False,
         start_new_session=leads,
     )

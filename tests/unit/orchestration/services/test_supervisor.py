@@ -136,7 +136,7 @@ def test_dagsters_client_gives_up_on_a_server_that_accepts_and_never_answers() -
         began = monotonic()
         with pytest.raises(DagsterUserCodeUnreachableError):
             client.get_server_id(1)
-    assert monotonic() - began < 5.0
+    assert monotonic() - began < 60.0, "it waits for ever without a limit"
 
 
 def test_single_pings_without_an_answer_start_nothing() -> None:

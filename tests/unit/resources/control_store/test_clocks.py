@@ -28,7 +28,7 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
 
 
 def test_the_clocks_are_apart(opened: Opener) -> None:
-    assert opened(APART_SECONDS).now() - opened(0.0).now() == pytest.approx(APART_SECONDS, abs=2.0)
+    assert opened(APART_SECONDS).now() - opened(0.0).now() == pytest.approx(APART_SECONDS, abs=60.0)
 
 
 @pytest.mark.parametrize("shift", [-APART_SECONDS, APART_SECONDS])

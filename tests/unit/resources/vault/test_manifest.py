@@ -227,7 +227,7 @@ except UnusableSnapshotError as error:
     print(error)
 """
     command = [sys.executable, "-c", forged]
-    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=20)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert "manifest x cannot be read" in result.stdout, result.stderr
 
 

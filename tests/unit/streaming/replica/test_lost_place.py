@@ -9,7 +9,7 @@ import psutil
 
 from holdfast.streaming.gate import Gate
 from holdfast.streaming.replica.heartbeat import EXIT_LOST
-from tests.waiting import wait_until
+from tests.waiting import SLOW_MACHINE, wait_until
 
 DRIVER = """
 import logging, pathlib, subprocess, sys, time
@@ -35,7 +35,7 @@ def test_it_shuts_its_gate_keeps_its_log_and_kills_its_jvm(tmp_path: Path) -> No
     driver = subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], check=False)
     left_at = time.monotonic()
     assert driver.returncode == EXIT_LOST
-    assert left_at - float((tmp_path / "lost_at").read_text()) < 1.0
+    assert left_at - float((tmp_path / "lost_at").read_text()) < SLOW_MACHINE * 1.0
     assert not Gate(tmp_path).get().open
     assert "lost" in (tmp_path / "log").read_text()
     assert not (tmp_path / "late").exists()
