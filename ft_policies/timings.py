@@ -15,6 +15,7 @@ LEAVE_WITHIN_SECONDS = 90.0
 EXIT_WITHIN_SECONDS = 60.0
 BETWEEN_STEPS_SECONDS = 5.0
 HAND_OVER_WITHIN_SECONDS = 10.0
+SLACK_SECONDS = 5.0
 DRILL_WITHIN_SECONDS = 3600.0
 
 _SECONDARY_LEASES = 3  # no epoch waits for a secondary, and it may run at low priority
@@ -68,6 +69,8 @@ class Timings:
     """A playbook begins its next step by then; later, it counts as abandoned."""
     hand_over_within_seconds: float = HAND_OVER_WITHIN_SECONDS
     """From the end of the old primary in a migration until its target is launched."""
+    slack_seconds: float = SLACK_SECONDS
+    """What is due has happened by then, and was observed."""
 
     def __post_init__(self) -> None:
         """Fail with a `TimingError` if two periods contradict each other."""

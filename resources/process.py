@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -103,6 +104,21 @@ def _read_start_time(pid: int) -> float:
     """The start time of a process, in seconds since boot."""
     stat = Path(f"/proc/{pid}/stat").read_text()
     return float(stat.rpartition(")")[2].split()[19]) / CLOCK_TICKS
+
+
+class Launcher(Protocol):
+    """Starts the process of a replica."""
+
+    def __call__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        output: Path,
+        environment: Mapping[str, str],
+    ) -> ProcessHandle:
+        """Start a command that outlives the caller, with its output in a file."""
+        ...
 
 
 def launch(

@@ -20,6 +20,7 @@ from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.resolve import connector, connector_to_place
 from holdfast.resources.object_store.s3 import ObjectStore, S3ObjectStore
 from holdfast.resources.private import write_private
+from holdfast.resources.process import Launcher, launch
 from holdfast.resources.vault.vault import SnapshotVault
 
 if TYPE_CHECKING:
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The configuration of a project, the stores that it names, and the clock that playbooks wait by."""
+    """The configuration of a project, the stores that it names, and the clock and launcher of its playbooks."""
 
     config: ProjectConfig
     store: ControlStore
     clock: Clock = field(default=SYSTEM_CLOCK, kw_only=True)
+    launch: Launcher = field(default=launch, kw_only=True)
 
     def object_store(self) -> ObjectStore:
         """The object store with the snapshots of all streams."""

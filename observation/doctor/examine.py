@@ -13,7 +13,6 @@ from holdfast.observation.doctor.records import examine_records
 from holdfast.observation.doctor.snapshots import examine_snapshots, match_damage
 from holdfast.observation.doctor.sources import examine_source
 from holdfast.observation.status import StreamStatus, observe_stream
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
@@ -34,7 +33,7 @@ def diagnose_stream(project: Project, stream: str, *, deep: bool = False) -> Dia
     examined = examine(project, stream, deep=deep)
     findings = diagnose(examined)
     if findings and project.store.replicas.of(stream):
-        SYSTEM_CLOCK.sleep(AGAIN_SECONDS)
+        project.clock.sleep(AGAIN_SECONDS)
         examined = examine(project, stream, deep=deep)
         findings = confirm_findings(findings, diagnose(examined))
     return Diagnosis(examined, findings)

@@ -26,6 +26,7 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.local_folders import require_one_host
 from holdfast.resources.priority import GIVING_WAY, LOWEST
 from holdfast.resources.process import BOOT, HOST, ProcessHandle, is_over, launch, log_tail
+from holdfast.resources.project import Project
 from holdfast.streaming.spec import ReplicaSpec
 
 
@@ -63,28 +64,28 @@ def declare(project: ProjectConfig, store: ControlStore, name: str) -> StreamDec
     return stream
 
 
-def launch_primary(project: ProjectConfig, store: ControlStore, name: str) -> ReplicaRow | None:
+def launch_primary(project: Project, name: str) -> ReplicaRow | None:
     """Start a primary, unless there is one: the row in the control store arbitrates, so two never start.
 
     It runs the declaration from the start of the stream, not a file that may be edited just now;
     the target of a migration whose protocol stops the primary first runs that.
     """
-    require_whole(store, name)
-    under_way = store.migrations.open(name)
+    require_whole(project.store, name)
+    under_way = project.store.migrations.open(name)
     legacy = under_way is not None and under_way.protocol is Protocol.LEGACY
-    declared = _find_declaration(store, name, under_way if legacy else None)
-    return None if declared is None else _launch(project, store, Slot.PRIMARY, PRIMARY, *declared)
+    declared = _find_declaration(project.store, name, under_way if legacy else None)
+    return None if declared is None else _launch(project, Slot.PRIMARY, PRIMARY, *declared)
 
 
-def launch_secondary(project: ProjectConfig, store: ControlStore, name: str) -> ReplicaRow | None:
+def launch_secondary(project: Project, name: str) -> ReplicaRow | None:
     """Start a secondary with nothing on but `deploy`, unless there is one.
 
     It runs the declaration of the primary, since both replicas must compute the same; or it is the
     target of a migration.
     """
-    declared = _find_declaration(store, name, store.migrations.open(name))
+    declared = _find_declaration(project.store, name, project.store.migrations.open(name))
     desired = Switches(deploy=True)
-    return None if declared is None else _launch(project, store, Slot.SECONDARY, desired, *declared)
+    return None if declared is None else _launch(project, Slot.SECONDARY, desired, *declared)
 
 
 def _find_declaration(
@@ -100,17 +101,12 @@ def _find_declaration(
 
 
 def _launch(
-    project: ProjectConfig,
-    store: ControlStore,
-    slot: Slot,
-    desired: Switches,
-    stream: StreamDeclaration,
-    migration: int,
+    project: Project, slot: Slot, desired: Switches, stream: StreamDeclaration, migration: int
 ) -> ReplicaRow | None:
-    require_one_host(project, store, stream)
-    row = _register(project, store, stream, slot, desired, migration)
+    require_one_host(project.config, project.store, stream)
+    row = _register(project.config, project.store, stream, slot, desired, migration)
     if row is not None:
-        _start(project, store, stream, row)
+        _start(project, stream, row)
     return row
 
 
@@ -153,17 +149,15 @@ def _register(
     return None
 
 
-def _start(
-    project: ProjectConfig, store: ControlStore, stream: StreamDeclaration, row: ReplicaRow
-) -> None:
-    folder = Path(row.folder)
+def _start(project: Project, stream: StreamDeclaration, row: ReplicaRow) -> None:
+    store, folder = project.store, Path(row.folder)
     try:
         remove_old_checkpoints(store, row.stream)
         folder.mkdir(parents=True)
         # The row is there: a restore that begins after it waits for this replica to end.
         history = store.restores.current_history(row.stream)
         nice, seconds = _giving_way(store, stream)
-        spec = build_spec(project, stream, row.slot, row.id, folder, history=history)
+        spec = build_spec(project.config, stream, row.slot, row.id, folder, history=history)
         spec.model_copy(update={"nice": nice, "nice_seconds": seconds}).save()
         process = _start_process(project, stream, folder)
     except OSError as error:
@@ -171,19 +165,17 @@ def _start(
         store.replicas.end(row.id, ReplicaState.DEAD, reason, by=EndedBy.LAUNCHER)
         raise TransientError(
             f"no replica of {row.stream} can be started: {error}",
-            hint=f"check the free space on the disk of {project.home}; the launch is tried again",
+            hint=f"check the free space on the disk of {project.config.home}; the launch is tried again",
         ) from error
     store.replicas.record_process(row.id, pid=process.pid, pid_started_at=process.started_at)
 
 
-def _start_process(
-    project: ProjectConfig, stream: StreamDeclaration, folder: Path
-) -> ProcessHandle:
-    return launch(
+def _start_process(project: Project, stream: StreamDeclaration, folder: Path) -> ProcessHandle:
+    return project.launch(
         [sys.executable, "-m", "holdfast.streaming.replica", "--folder", str(folder)],
-        folder=project.root,
+        folder=project.config.root,
         output=folder / "driver.out",
-        environment=driver_environment(project, stream),
+        environment=driver_environment(project.config, stream),
     )
 
 

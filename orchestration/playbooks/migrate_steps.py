@@ -15,7 +15,6 @@ from holdfast.ft_policies.playbooks.recover.steps import (
 from holdfast.ft_policies.tiers import OFF
 from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
 from holdfast.orchestration.playbooks.waiting import (
-    SLACK_SECONDS,
     StreamWaiter,
     await_exit,
 )
@@ -171,7 +170,8 @@ def _await_boundary(waiter: StreamWaiter, target: str, *, replays: bool) -> int 
 def _most_seconds(waiter: StreamWaiter) -> float:
     """The time for some epochs; short enough that the migration is not rolled back meanwhile."""
     epoch = waiter.project.config.stream(waiter.stream).epoch
-    seconds = epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + SLACK_SECONDS
+    slack_seconds = waiter.project.timings(waiter.stream).slack_seconds
+    seconds = epoch.silence + BOUNDARY_EPOCHS * (epoch.seconds or 0.0) + slack_seconds
     return min(seconds, waiter.migration_seconds_left / 2)
 
 

@@ -153,7 +153,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
 
     def _launch(self) -> ReplicaLaunched:
         self.project.ensure_object_store()
-        row = launch_primary(self.project.config, self.project.store, self.stream)
+        row = launch_primary(self.project, self.stream)
         return ReplicaLaunched(None if row is None else row.id)
 
     def _give_up(self, step: GiveUp) -> StepResult:

@@ -75,7 +75,7 @@ class SecondaryEnded(StepResult):
 def launch(waiter: StreamWaiter) -> ReplicaLaunched:
     """Start a secondary, unless there is one."""
     waiter.project.ensure_object_store()
-    row = launch_secondary(waiter.project.config, waiter.project.store, waiter.stream)
+    row = launch_secondary(waiter.project, waiter.stream)
     return ReplicaLaunched(None if row is None else row.id)
 
 

@@ -16,7 +16,6 @@ from holdfast.resources.project import Project
 POLL_SECONDS = 0.25
 _UNASKED = frozenset({ReplicaState.FAILED, ReplicaState.DEAD})
 _LOST = _UNASKED | {ReplicaState.FENCED}
-SLACK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,8 @@ class StreamWaiter:
         migration = self.project.store.migrations.open(self.stream)
         if migration is None:
             return 0.0
-        return max(migration.deadline_at - self.observe().at, 0.0) + SLACK_SECONDS
+        slack_seconds = self.project.timings(self.stream).slack_seconds
+        return max(migration.deadline_at - self.observe().at, 0.0) + slack_seconds
 
     @property
     def patience_seconds(self) -> float:

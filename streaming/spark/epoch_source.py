@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from holdfast.ft_policies.epochs import Close, since_last_epoch, skip_before
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.tiers import Guarantee
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
 from holdfast.resources.control_store.records import Epoch, EpochProposal, Sample
 from holdfast.resources.control_store.sample_names import SampleName
@@ -94,13 +94,16 @@ class EpochReader(DataSourceStreamReader):
     lost the decision, and has another one by now, is noticed: before the epoch is read, and before the next one is.
     """
 
-    def __init__(self, spec: ReplicaSpec, schema: StructType) -> None:
+    def __init__(
+        self, spec: ReplicaSpec, schema: StructType, *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._spec = spec
         self._schema = schema
+        self._clock = clock
         self._last: Epoch | None = None
         self._last_seen_at = 0.0
         self._waiting_sampled_at = -inf
-        self._lag_due_at = SYSTEM_CLOCK.monotonic() + SAMPLE_SECONDS
+        self._lag_due_at = self._clock.monotonic() + SAMPLE_SECONDS
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The offset before epoch 0."""
@@ -279,7 +282,7 @@ class EpochReader(DataSourceStreamReader):
 
         The proposal has just listed the source. The next epoch waits for the measurement, so a slow one is rare.
         """
-        began = SYSTEM_CLOCK.monotonic()
+        began = self._clock.monotonic()
         if began < self._lag_due_at:
             return
         with suppress(TransientError):
@@ -287,12 +290,12 @@ class EpochReader(DataSourceStreamReader):
             lag = measure_lag(self._store, self._spec.stream.name, self._source, at=at)
             values = {SampleName.LAG_SECONDS: lag.seconds, SampleName.LAG_ROWS: lag.rows}
             self._write_samples(values, epoch, at=at)
-        ended = SYSTEM_CLOCK.monotonic()
+        ended = self._clock.monotonic()
         self._lag_due_at = ended + max(SAMPLE_SECONDS, PAUSE_FACTOR * (ended - began))
 
     def _sample_replay(self, epoch: Epoch) -> None:
         """Record every few seconds how old the input of a decided epoch is; the source is not listed."""
-        if SYSTEM_CLOCK.monotonic() < self._lag_due_at:
+        if self._clock.monotonic() < self._lag_due_at:
             return
         arrived_at = self._source.arrived_at(epoch.input, epoch.end)
         if arrived_at is None:
@@ -301,11 +304,11 @@ class EpochReader(DataSourceStreamReader):
             at = self._store.now()
             values = {SampleName.LAG_SECONDS: max(at - arrived_at, 0.0)}
             self._write_samples(values, epoch.epoch, at=at)
-        self._lag_due_at = SYSTEM_CLOCK.monotonic() + SAMPLE_SECONDS
+        self._lag_due_at = self._clock.monotonic() + SAMPLE_SECONDS
 
     def _sample_waiting(self, epoch: int) -> None:
         """Record every few seconds that the epoch waits for its input, if the control store can be reached."""
-        now = SYSTEM_CLOCK.monotonic()
+        now = self._clock.monotonic()
         if now - self._waiting_sampled_at >= SAMPLE_SECONDS:
             self._waiting_sampled_at = now
             with suppress(TransientError):
@@ -335,11 +338,11 @@ class EpochReader(DataSourceStreamReader):
         return self._last
 
     def _see(self, last: Epoch | None) -> None:
-        self._last, self._last_seen_at = last, SYSTEM_CLOCK.monotonic()
+        self._last, self._last_seen_at = last, self._clock.monotonic()
 
     def _since(self, last: Epoch | None, *, now: float) -> float | None:
         """The seconds since the last epoch; see `since_last_epoch`."""
-        seen_seconds = SYSTEM_CLOCK.monotonic() - self._last_seen_at
+        seen_seconds = self._clock.monotonic() - self._last_seen_at
         return (
             None
             if last is None

@@ -15,6 +15,7 @@ from tests.builders.checkpoints import StateKind, SyntheticCheckpoint
 from tests.builders.control_rows import record_snapshot
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.streams import CLICKS, PATIENT, a_heartbeat, a_primary, commit_epochs
+from tests.fakes.clocks import SleeplessClock
 from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
 
 RUN = "cli-00000001"
@@ -24,8 +25,10 @@ REPLICA = "clicks-0000000a"
 
 
 def doctor_projects(root: Path, **changes: object) -> SimulatedProjects:
-    """A project of one stream."""
-    return simulated_projects(root, **{"supervision": PATIENT, **changes})
+    """A project of one stream; the doctor looks again at once."""
+    projects = simulated_projects(root, **{"supervision": PATIENT, **changes})
+    projects.clock = SleeplessClock()
+    return projects
 
 
 def a_stopped_stream(

@@ -4,11 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
 from holdfast.observation.status import observe_stream
-from holdfast.orchestration.playbooks import migrate_steps
 from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
@@ -36,12 +33,12 @@ def a_running_project(
 
 @contextmanager
 def a_driven_project(
-    root: Path, patch: pytest.MonkeyPatch, *, clock: Clock = SYSTEM_CLOCK, **changes: object
+    root: Path, *, clock: Clock = SYSTEM_CLOCK, **changes: object
 ) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
     """The same, and launched replicas follow their switches."""
     with (
         a_running_project(root, clock=clock, **changes) as project,
-        simulated_drivers(project, patch) as drivers,
+        simulated_drivers(project) as drivers,
     ):
         yield project, drivers
 
@@ -90,11 +87,11 @@ DECLARED = {
 
 @contextmanager
 def a_recovered_project(
-    root: Path, patch: pytest.MonkeyPatch, *, clock: Clock = SYSTEM_CLOCK, **changes: object
+    root: Path, *, clock: Clock = SYSTEM_CLOCK, **changes: object
 ) -> Iterator[tuple[SimulatedProjects, Project, SimulatedDrivers]]:
-    patch.setattr(migrate_steps, "SLACK_SECONDS", 0.1)  # there are no epochs to wait for
     projects = simulated_projects(root, **{**DECLARED, **changes})
-    with projects.open() as project, simulated_drivers(project, patch) as drivers:
+    projects.timing_changes["slack_seconds"] = 0.1  # there are no epochs to wait for
+    with projects.open() as project, simulated_drivers(project) as drivers:
         a_wanted_stream(project)
         run_recovery(drivers)
         yield projects, project, drivers

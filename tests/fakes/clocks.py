@@ -1,11 +1,12 @@
-"""A clock that moves when a test says so."""
+"""Clocks that move, or let their callers go on, as a test says."""
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import event
 
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, SystemClock
 from holdfast.resources.control_store.database import HOST_TIME, Database
 from holdfast.resources.control_store.store import ControlStore
 
@@ -27,6 +28,16 @@ class SteppedClock:
 
     def sleep(self, seconds: float) -> None:
         self.step(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SleeplessClock(SystemClock):
+    """The machine's own, but that something happens instead of a sleep."""
+
+    instead: Callable[[], object] = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        self.instead()
 
 
 def shift_clock(store: ControlStore, seconds: float) -> None:

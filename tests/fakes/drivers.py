@@ -2,19 +2,19 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-import pytest
 
 from holdfast.ft_policies.tiers import OFF, PRIMARY, Switch, switch_changes
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState, Slot
-from holdfast.resources.process import ProcessHandle, find_process
+from holdfast.resources.process import ProcessHandle, find_process, launch
 from holdfast.resources.project import Project
 from tests.builders.streams import CLICKS, a_heartbeat
+from tests.fakes.projects import SimulatedProject
 
 
 @dataclass
@@ -34,7 +34,12 @@ class SimulatedDrivers:
     children: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def launch(
-        self, command: list[str], *, folder: Path, output: Path, environment: dict[str, str]
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        output: Path,
+        environment: Mapping[str, str],
     ) -> ProcessHandle:
         """Stands in for the launcher's."""
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True)
@@ -96,13 +101,14 @@ def _lives(row: ReplicaRow) -> bool:
 
 
 @contextmanager
-def simulated_drivers(project: Project, patch: pytest.MonkeyPatch) -> Iterator[SimulatedDrivers]:
-    """Drivers for a while; their processes end with it."""
+def simulated_drivers(project: SimulatedProject) -> Iterator[SimulatedDrivers]:
+    """Drivers that the project launches for a while; their processes end with it."""
     drivers = SimulatedDrivers(project)
-    patch.setattr("holdfast.orchestration.playbooks.launch.launch", drivers.launch)
+    project.launch.launcher = drivers.launch
     try:
         yield drivers
     finally:
+        project.launch.launcher = launch
         for child in drivers.children:
             child.kill()
             child.communicate()

@@ -1,6 +1,6 @@
 """A project whose control store is real, whose snapshots are in memory and whose drivers never start."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from holdfast.ft_policies.timings import Timings
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import ReplicaState
 from holdfast.resources.object_store.embedded import EmbeddedS3
+from holdfast.resources.process import Launcher, ProcessHandle, launch
 from holdfast.resources.project import Project, open_project
 from holdfast.resources.vault.vault import SnapshotVault
 from tests.builders.projects import a_project, stream_yaml
@@ -23,6 +24,23 @@ from tests.builders.streams import (
     a_wanted_stream,
 )
 from tests.fakes.object_store import InMemoryObjectStore
+
+
+@dataclass
+class SimulatedLauncher:
+    """Launches as simulated drivers do while there are any, see `tests.fakes.drivers`."""
+
+    launcher: Launcher = launch
+
+    def __call__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        output: Path,
+        environment: Mapping[str, str],
+    ) -> ProcessHandle:
+        return self.launcher(command, folder=folder, output=output, environment=environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +80,7 @@ class SimulatedProjects:
     failures: list[HoldfastError] = field(default_factory=list)
     timing_changes: dict[str, float] = field(default_factory=dict)
     clock: Clock = SYSTEM_CLOCK
+    launch: SimulatedLauncher = field(default_factory=SimulatedLauncher)
 
     @contextmanager
     def open(self) -> Iterator[SimulatedProject]:
@@ -75,6 +94,7 @@ class SimulatedProjects:
                 self.object_store_serves,
                 timing_changes=self.timing_changes,
                 clock=self.clock,
+                launch=self.launch,
             )
 
 

@@ -24,6 +24,7 @@ from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.spark.checkpoint import PROVIDER, last_committed
 from holdfast.streaming.spec import ReplicaSpec
 from tests.builders.control_rows import record_snapshot
+from tests.fakes.clocks import SleeplessClock
 from tests.live.spark_queries import NAME, QueryProject, checkpoint_of
 
 FILES, ROWS = 7, 50
@@ -57,7 +58,7 @@ class SparkStream:
             streams={NAME: stream.model_copy(update={"sink": sink})},
             prices={},
         )
-        return holdfast.resources.project.Project(config, self.runner.store)
+        return holdfast.resources.project.Project(config, self.runner.store, clock=SleeplessClock())
 
     @property
     def vault(self) -> SnapshotVault:

@@ -29,14 +29,6 @@ RUN = "cli-00000001"
 REST = ("a changelog is gone", "a changelog is changed")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def impatient() -> Iterator[None]:
-    """Nothing is in flight: look again at once."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("holdfast.observation.doctor.examine.AGAIN_SECONDS", 0.0)
-        yield
-
-
 @pytest.fixture(scope="module")
 def hdfs(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[SparkStream]:
     with a_spark_stream(tmp_path_factory.mktemp("hdfs"), spark, HDFS) as stream:

@@ -115,7 +115,7 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_launched(tmp_path: Path) -> 
     with simulated_projects(tmp_path).open() as project:
         a_wanted_stream(project)
         project.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert launch_primary(project.config, project.store, CLICKS) is None
+        assert launch_primary(project, CLICKS) is None
         assert project.store.replicas.of(CLICKS) == []
         assert observe_stream(project, CLICKS).verdict.health is Health.STOPPED
 
@@ -197,13 +197,11 @@ def test_secondaries_that_die_once_deployed_count_wherever_the_snapshots_have_go
 
 def test_no_second_secondary_is_ever_started(tmp_path: Path) -> None:
     with simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as project:
-        assert launch_secondary(project.config, project.store, CLICKS) is None, (
-            "nothing is declared"
-        )
+        assert launch_secondary(project, CLICKS) is None, "nothing is declared"
         a_wanted_stream(project)
         a_secondary(project, "s1")
-        assert launch_secondary(project.config, project.store, CLICKS) is None
+        assert launch_secondary(project, CLICKS) is None
         project.store.replicas.end("s1", ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
         project.store.streams.desire(CLICKS, DesiredState.STOPPED)
-        assert launch_secondary(project.config, project.store, CLICKS) is None
+        assert launch_secondary(project, CLICKS) is None
         assert project.store.replicas.of(CLICKS) == []

@@ -3,6 +3,7 @@
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,9 @@ from tests.builders.doctor_stream import (
 )
 from tests.builders.streams import CLICKS
 from tests.builders.vaults import tree
+from tests.fakes.clocks import SleeplessClock
 from tests.fakes.drivers import simulated_drivers
 from tests.fakes.projects import SimulatedProject
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look again at once."""
-    monkeypatch.setattr("holdfast.observation.doctor.examine.AGAIN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -165,28 +161,23 @@ def test_a_rocksdb_table_that_is_gone_is_found(project: SimulatedProject) -> Non
     assert "it is missing, and 6.zip needs it" in finding.evidence
 
 
-def test_what_is_only_in_flight_is_not_claimed(
-    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_only_in_flight_is_not_claimed(project: SimulatedProject) -> None:
     checkpoint = a_stream_with_live_primary(project)
     hidden = (checkpoint.root / "offsets/2").rename(checkpoint.root / "offsets/.2")
 
-    def come_back(_: float) -> None:
+    def come_back() -> None:
         hidden.rename(checkpoint.root / "offsets/2")
 
-    monkeypatch.setattr(
-        "holdfast.resources.clock.SystemClock.sleep", lambda _, seconds: come_back(seconds)
-    )
-    assert finding_kinds(project) == []
+    assert finding_kinds(replace(project, clock=SleeplessClock(come_back))) == []
 
 
 def test_a_stream_that_is_wanted_is_brought_back_with_another_primary(
-    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+    project: SimulatedProject,
 ) -> None:
     checkpoint = a_stream_with_live_primary(project)
     project.store.streams.desire(CLICKS, DesiredState.RUNNING)
     (checkpoint.root / "metadata").unlink()
-    with simulated_drivers(project, monkeypatch) as drivers:
+    with simulated_drivers(project) as drivers:
         steps = Repair(project, CLICKS, RUN, chosen=None, keep_alive=drivers.act).steps()
         ended, brought_back = list(steps)
         examined = examine(project, CLICKS)

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from holdfast.ft_policies.doctor.findings import FindingKind as Kind, RepairKind, Severity
 from holdfast.ft_policies.timings import DRILL_WITHIN_SECONDS
-from holdfast.observation.doctor import leftovers
 from holdfast.observation.doctor.examine import diagnose_stream
+from holdfast.observation.doctor.leftovers import SWEEP_SECONDS
 from holdfast.orchestration.playbooks.repair.quarantine import Quarantine
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.orchestration.playbooks.restore.restore import Restore
@@ -40,13 +40,8 @@ from tests.builders.doctor_stream import (
 )
 from tests.builders.projects import stream_yaml
 from tests.builders.streams import CLICKS, a_heartbeat, a_primary
+from tests.fakes.clocks import shift_clock
 from tests.fakes.projects import SimulatedProject
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look again at once."""
-    monkeypatch.setattr("holdfast.observation.doctor.examine.AGAIN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -255,9 +250,7 @@ def test_folders_that_are_not_needed_are_set_aside_and_put_back(
     assert everything(project) == before
 
 
-def test_what_the_last_start_should_have_swept_is_left_over(
-    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_last_start_should_have_swept_is_left_over(project: SimulatedProject) -> None:
     folder = project.config.home / "replicas" / REPLICA / "checkpoints"
     a_stopped_stream(project, folder / "aaaa0001")
     a_primary(project, REPLICA, alive=False)
@@ -265,7 +258,7 @@ def test_what_the_last_start_should_have_swept_is_left_over(
     assert finding_kinds(project) == [], "the next start sweeps it"
     a_primary(project, "clicks-0000000b")
     assert finding_kinds(project) == [], "it is being swept"
-    monkeypatch.setattr(leftovers, "SWEEP_SECONDS", 0.0)
+    shift_clock(project.store, SWEEP_SECONDS)
     (finding,) = diagnose_stream(project, CLICKS).findings
     assert (finding.kind, finding.where) == (Kind.LEFTOVER_FOLDER, str(folder))
 

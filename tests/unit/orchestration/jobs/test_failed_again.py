@@ -103,9 +103,7 @@ def take_over(project: Project, secondary: str, primary: str) -> None:
 
 
 @contextmanager
-def a_failover(
-    root: Path, patch: pytest.MonkeyPatch
-) -> Iterator[tuple[SimulatedProjects, Project]]:
+def a_failover(root: Path) -> Iterator[tuple[SimulatedProjects, Project]]:
     """A stream whose secondary `s` has just taken over from `p`."""
     projects = simulated_projects(root, tier="deployed", supervision=PATIENT)
     with projects.open() as project:
@@ -127,8 +125,8 @@ def test_each_failure_has_an_incident_of_its_own_with_its_own_times(
     secondary_takes_over: bool,  # noqa: FBT001
 ) -> None:
     with (
-        a_failover(tmp_path, monkeypatch) as (projects, project),
-        simulated_drivers(project, monkeypatch) as drivers,
+        a_failover(tmp_path) as (projects, project),
+        simulated_drivers(project) as drivers,
     ):
         failures = Failures(project, drivers, secondary_takes_over, left=3)
         keep_alive = Claim.keep_alive

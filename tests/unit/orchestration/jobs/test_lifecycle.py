@@ -1,7 +1,7 @@
 """The jobs, run in this process on a stream whose driver is simulated."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from holdfast.assets import project_resource
-from holdfast.ft_policies.tiers import OFF, Switches
+from holdfast.ft_policies.tiers import Switches
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.resources.control_store.records import (
     DesiredState,
@@ -23,6 +23,7 @@ from holdfast.resources.control_store.records import (
 from holdfast.resources.control_store.recoveries import TAKEN_OVER_BY
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.process import ProcessHandle
 from tests.builders.control_rows import a_recovery, a_snapshot, lost_primary, lost_secondary
 from tests.builders.streams import (
     CLICKS,
@@ -253,7 +254,7 @@ def test_a_lost_secondary_is_no_recovery_of_the_stream(tmp_path: Path) -> None:
 
 
 def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     projects = simulated_projects(tmp_path, tier="deployed", supervision=PATIENT)
     with projects.open() as project:
@@ -262,17 +263,20 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
         incident = a_recovery(project.store, lost_secondary(None, stream=CLICKS))
     started: list[str] = []
 
-    def fails_at_once(config: object, store: ControlStore, name: str) -> None:
+    def fail_at_once(
+        command: Sequence[str],
+        *,
+        folder: Path,
+        output: Path,
+        environment: Mapping[str, str],
+    ) -> ProcessHandle:
+        replica = output.parent.name
         with projects.open() as project:
-            a_secondary(project, f"s{len(started)}", observed=OFF, desired=Switches(deploy=True))
-            store.replicas.end(
-                f"s{len(started)}", ReplicaState.FAILED, "no room", by=EndedBy.REPLICA
-            )
-        started.append(name)
+            project.store.replicas.end(replica, ReplicaState.FAILED, "no room", by=EndedBy.REPLICA)
+        started.append(replica)
+        return ProcessHandle(pid=1, started_at=1.0)
 
-    monkeypatch.setattr(
-        "holdfast.orchestration.playbooks.recover_secondary.launch_secondary", fails_at_once
-    )
+    projects.launch.launcher = fail_at_once
     assert not recovered(projects, incident.id).success
     assert len(started) == 3
     found = read_again(projects, incident)

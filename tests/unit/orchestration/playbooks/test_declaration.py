@@ -60,16 +60,16 @@ def test_who_finds_the_slot_taken_declares_nothing(projects: SimulatedProjects) 
         a_primary(project, "p1")
     declared_again(projects)
     with projects.open() as project:
-        assert launch_primary(project.config, project.store, CLICKS) is None
+        assert launch_primary(project, CLICKS) is None
         assert declared_tier(project) == "passive_replication"
 
 
 def test_a_new_primary_goes_by_what_the_stream_was_started_with(
-    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
+    projects: SimulatedProjects,
 ) -> None:
     declared_again(projects)
-    with projects.open() as project, simulated_drivers(project, monkeypatch):
-        assert launch_primary(project.config, project.store, CLICKS) is not None
+    with projects.open() as project, simulated_drivers(project):
+        assert launch_primary(project, CLICKS) is not None
         assert declared_tier(project) == "passive_replication"
 
 

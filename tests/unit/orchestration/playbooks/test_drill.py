@@ -28,12 +28,12 @@ STANDBY = {"tier": "active_standby"}
 
 @contextmanager
 def a_live_project(
-    root: Path, patch: pytest.MonkeyPatch, **changes: object
+    root: Path, **changes: object
 ) -> Iterator[tuple[SimulatedProject, SimulatedDrivers]]:
     """A stream whose replicas were all launched, so that no fault strikes the test itself."""
     with (
         simulated_projects(root, supervision=PATIENT, **changes).open() as project,
-        simulated_drivers(project, patch) as drivers,
+        simulated_drivers(project) as drivers,
     ):
         a_wanted_stream(project)
         run_recovery(drivers)
@@ -73,9 +73,9 @@ def names(drill: Drill) -> list[str]:
 
 
 def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+    with a_live_project(tmp_path, **STANDBY) as (project, drivers):
         struck = primary_of(project)
         assert names(drilled(drivers)) == ["InjectFault", "Recover", "Report"], (
             "it was back at once"
@@ -87,10 +87,8 @@ def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_ti
         assert (row["observed_seconds"], row["objective_seconds"], row["held"]) == (1.5, 10.0, True)
 
 
-def test_a_stream_that_comes_back_and_lags_is_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+def test_a_stream_that_comes_back_and_lags_is_back(tmp_path: Path) -> None:
+    with a_live_project(tmp_path, **STANDBY) as (project, drivers):
         struck, steps = primary_of(project).id, drilled(drivers).steps()
         assert next(steps).name == "InjectFault"
         run_recovery(drivers)
@@ -107,10 +105,8 @@ def test_a_stream_that_comes_back_and_lags_is_back(
         assert next(steps).name == "Report"
 
 
-def test_a_paused_primary_is_let_go_and_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+def test_a_paused_primary_is_let_go_and_leaves(tmp_path: Path) -> None:
+    with a_live_project(tmp_path, **STANDBY) as (project, drivers):
         struck = primary_of(project)
         assert struck.pid is not None
         process = psutil.Process(struck.pid)
@@ -121,10 +117,8 @@ def test_a_paused_primary_is_let_go_and_leaves(
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
-def test_without_a_secondary_the_drill_itself_brings_the_stream_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_live_project(tmp_path, monkeypatch) as (project, drivers):
+def test_without_a_secondary_the_drill_itself_brings_the_stream_back(tmp_path: Path) -> None:
+    with a_live_project(tmp_path) as (project, drivers):
         project.timing_changes["relaunch_within_seconds"] = 0.1
         done = list(drilled(drivers).steps())
     assert [one.name for one in done] == ["InjectFault", "AwaitBack", "Recover", "Report"]
@@ -132,10 +126,8 @@ def test_without_a_secondary_the_drill_itself_brings_the_stream_back(
     assert done[2].result.as_dict()["steps"].startswith("Fence")
 
 
-def test_a_drill_that_was_cut_short_is_finished_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_live_project(tmp_path, monkeypatch, **STANDBY) as (project, drivers):
+def test_a_drill_that_was_cut_short_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    with a_live_project(tmp_path, **STANDBY) as (project, drivers):
         struck = primary_of(project)
         steps = drilled(drivers, "first").steps()
         assert next(steps).name == "InjectFault"
@@ -145,11 +137,9 @@ def test_a_drill_that_was_cut_short_is_finished_by_the_next_one(
         assert (row["about"], row["run"]) == (struck.id, "second")
 
 
-def test_a_stream_is_not_struck_more_often_than_it_may_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_is_not_struck_more_often_than_it_may_be(tmp_path: Path) -> None:
     drills = {"most": 1, "per": "1h"}
-    with a_live_project(tmp_path, monkeypatch, **STANDBY, drills=drills) as (project, drivers):
+    with a_live_project(tmp_path, **STANDBY, drills=drills) as (project, drivers):
         names(drilled(drivers, "first"))
         struck = primary_of(project)
         with pytest.raises(PermanentError, match="disturbed 1 times in the last 1 h"):
@@ -158,10 +148,8 @@ def test_a_stream_is_not_struck_more_often_than_it_may_be(
         assert "InjectFault" in names(drilled(drivers, "third", beyond_budget=True))
 
 
-def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_live_project(tmp_path, monkeypatch) as (project, drivers):
+def test_a_cut_ends_by_itself_and_the_drill_waits_for_a_snapshot(tmp_path: Path) -> None:
+    with a_live_project(tmp_path) as (project, drivers):
         struck = primary_of(project)
         looks = 0
 

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.observation.status import observe_stream
@@ -63,9 +61,7 @@ def test_a_primary_that_is_wanted_again_is_not_asked_to_leave(tmp_path: Path) ->
         assert replica_of(project, "p").desired == PRIMARY
 
 
-def test_replicas_that_are_neither_wanted_nor_asked_to_leave_are_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replicas_that_are_neither_wanted_nor_asked_to_leave_are_stopped(tmp_path: Path) -> None:
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         a_secondary(project, "s1")
@@ -76,7 +72,7 @@ def test_replicas_that_are_neither_wanted_nor_asked_to_leave_are_stopped(
     assert request.tags["holdfast/cause"] == "unwanted"
     [incident] = incidents(projects)
     assert incident.key == f"{CLICKS}/p1/unwanted/1"
-    with projects.open() as project, simulated_drivers(project, monkeypatch) as drivers:
+    with projects.open() as project, simulated_drivers(project) as drivers:
         assert run_recovery(drivers) == ["AwaitPrimaryExit", "AwaitSecondaryExit"]
         assert observe_stream(project, CLICKS).verdict.health is Health.STOPPED
         outcome = outcome_of(project, incident)

@@ -33,9 +33,9 @@ from tests.waiting import wait_until
 @pytest.mark.parametrize("protocol", Protocol)
 @pytest.mark.parametrize("tier", ["passive_replication", "active_standby"])
 def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, tier: str
+    tmp_path: Path, protocol: Protocol, tier: str
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch, tier=tier) as (projects, before, drivers):
+    with a_recovered_project(tmp_path, tier=tier) as (projects, before, drivers):
         old = primary_of(before)
         with redeclared_project(projects, tier=tier, **LARGER) as project:
             request = MigrationRequest(protocol=protocol)
@@ -60,11 +60,9 @@ def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
             )
 
 
-def test_a_migration_whose_run_dies_is_finished_by_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_whose_run_dies_is_finished_by_the_next_run(tmp_path: Path) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, **LARGER) as project,
     ):
         steps = Migrate(
@@ -77,9 +75,9 @@ def test_a_migration_whose_run_dies_is_finished_by_the_next_run(
 
 
 def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
+    with a_recovered_project(tmp_path) as (projects, before, drivers):
         old = primary_of(before)
         with redeclared_project(projects, **LARGER) as project:
             steps = Migrate(
@@ -104,13 +102,12 @@ def test_a_target_that_is_not_level_in_time_is_let_go_and_the_primary_goes_on(
 )
 def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slowed_down(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     protocol: Protocol,
     nice: int,
     seconds: float | None,
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, **LARGER) as project,
     ):
         request = MigrationRequest(protocol=protocol, within_seconds=100.0)
@@ -130,11 +127,11 @@ def test_a_target_gives_way_for_half_its_time_to_a_primary_that_is_not_to_be_slo
     ("protocol", "waits"), [(Protocol.REPLAY, False), (Protocol.INTERRUPTION_FREE, True)]
 )
 def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_last_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Protocol, *, waits: bool
+    tmp_path: Path, protocol: Protocol, *, waits: bool
 ) -> None:
     slow = {"epoch": {"seconds": "10s", "silence": "10ms"}}
     with (
-        a_recovered_project(tmp_path, monkeypatch, **slow) as (projects, _, drivers),
+        a_recovered_project(tmp_path, **slow) as (projects, _, drivers),
         redeclared_project(projects, **slow, **LARGER) as project,
     ):
         commits = looks = 0
@@ -161,11 +158,11 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
 
 
 def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """Though its switch `process` has never been seen on, which means level."""
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, **LARGER) as project,
     ):
         commit_epochs(project, 300)
@@ -188,9 +185,9 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
 
 @pytest.mark.parametrize(("pace", "fresh"), [("20s", True), ("1ms", False)])
 def test_a_commit_is_fresh_for_a_part_of_the_pace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: str, *, fresh: bool
+    tmp_path: Path, pace: str, *, fresh: bool
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch, epoch={"seconds": pace}) as (_, project, __):
+    with a_recovered_project(tmp_path, epoch={"seconds": pace}) as (_, project, __):
         commit_epochs(project, 1)
         last = project.store.ledger.last(CLICKS)
         assert last is not None
@@ -198,10 +195,8 @@ def test_a_commit_is_fresh_for_a_part_of_the_pace(
         wait_until(lambda: migrate_steps._is_fresh(watch, last) is fresh)
 
 
-def test_time_is_also_over_while_a_switch_turns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
+def test_time_is_also_over_while_a_switch_turns(tmp_path: Path) -> None:
+    with a_recovered_project(tmp_path) as (projects, before, drivers):
         old, drivers.turns = primary_of(before), False
         with redeclared_project(projects, **LARGER) as project:
             steps = Migrate(
@@ -219,10 +214,8 @@ def test_time_is_also_over_while_a_switch_turns(
             assert primary_of(project).id == old.id
 
 
-def test_targets_that_fail_one_after_the_other_are_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
+def test_targets_that_fail_one_after_the_other_are_given_up(tmp_path: Path) -> None:
+    with a_recovered_project(tmp_path) as (projects, before, drivers):
         old, drivers.failing = primary_of(before), 3
         with redeclared_project(projects, **LARGER) as project:
             steps = Migrate(
@@ -241,9 +234,9 @@ def test_targets_that_fail_one_after_the_other_are_given_up(
 
 
 def test_after_a_rollback_no_replica_goes_on_from_what_the_target_has_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, drivers):
+    with a_recovered_project(tmp_path) as (projects, before, drivers):
         old, checkpoint = primary_of(before), SyntheticCheckpoint(tmp_path / "checkpoint")
         checkpoint.commit()
         ship(before, checkpoint, old.id)
@@ -275,12 +268,10 @@ def test_after_a_rollback_no_replica_goes_on_from_what_the_target_has_shipped(
             assert [row.replica for row in project.store.snapshots.of(CLICKS)] == [old.id]
 
 
-def test_a_hand_over_is_put_off_while_the_target_is_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hand_over_is_put_off_while_the_target_is_late(tmp_path: Path) -> None:
     """The moment at which it is well is waited for; one that dies meanwhile gets nothing."""
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, **LARGER) as project,
     ):
         old = primary_of(project)

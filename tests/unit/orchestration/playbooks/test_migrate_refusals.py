@@ -26,7 +26,7 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
     may_differ: bool,
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, params={"threshold": 2}) as project,
     ):
         commit_epochs(project, 3)
@@ -55,7 +55,7 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, params={"threshold": 2}) as project,
     ):
         commit_epochs(project, 3)
@@ -86,9 +86,9 @@ def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
 
 
 def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers):
+    with a_recovered_project(tmp_path) as (projects, _, drivers):
         with redeclared_project(projects, **LARGER) as project:
             next(
                 Migrate(
@@ -114,11 +114,9 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
             assert done[-1] == "FinishMigration"
 
 
-def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(tmp_path: Path) -> None:
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, drivers),
+        a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, **LARGER) as project,
     ):
         steps = Migrate(
@@ -132,10 +130,8 @@ def test_a_stream_that_was_stopped_meanwhile_is_not_said_to_be_migrated(
             list(Migrate(project, CLICKS, "r", request=MigrationRequest()).steps())
 
 
-def test_a_folder_in_which_no_replica_can_be_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (projects, _, __):
+def test_a_folder_in_which_no_replica_can_be_is_refused(tmp_path: Path) -> None:
+    with a_recovered_project(tmp_path) as (projects, _, __):
         (tmp_path / "file").touch()
         with (
             redeclared_project(
@@ -151,12 +147,10 @@ def test_a_folder_in_which_no_replica_can_be_is_refused(
         assert project.store.migrations.history(CLICKS) == []
 
 
-def test_what_spark_does_by_itself_may_be_written_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_spark_does_by_itself_may_be_written_down(tmp_path: Path) -> None:
     conf = {"spark_conf": {PROVIDER: CHECKPOINT_CONF[PROVIDER]}}
     with (
-        a_recovered_project(tmp_path, monkeypatch) as (projects, _, __),
+        a_recovered_project(tmp_path) as (projects, _, __),
         redeclared_project(projects, resources=conf) as project,
     ):
         assert Migrate(project, CLICKS, "p", request=MigrationRequest()).plan()
@@ -174,9 +168,9 @@ def test_what_spark_does_by_itself_may_be_written_down(
     ],
 )
 def test_what_a_checkpoint_does_not_survive_is_refused_before_anything_is_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], field: str
+    tmp_path: Path, change: dict[str, object], field: str
 ) -> None:
-    with a_recovered_project(tmp_path, monkeypatch) as (projects, before, _):
+    with a_recovered_project(tmp_path) as (projects, before, _):
         old, journal = primary_of(before), before.store.journal.of(CLICKS)
         with redeclared_project(projects, **change) as project:
             for refused in (Migrate.steps, Migrate.plan):

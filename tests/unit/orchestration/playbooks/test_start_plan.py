@@ -141,12 +141,10 @@ def test_what_is_half_restored_is_refused_as_it_would_be(projects: SimulatedProj
             Start(project, CLICKS, "plan").plan()
 
 
-def test_the_plan_is_what_is_then_done(
-    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_is_what_is_then_done(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         plan = planned(project)
-        with simulated_drivers(project, monkeypatch) as drivers:
+        with simulated_drivers(project) as drivers:
             Start(project, CLICKS, "run").steps()
             level_at_once = [step for step in plan if step != "AwaitCatchUp"]
             assert run_recovery(drivers) == level_at_once

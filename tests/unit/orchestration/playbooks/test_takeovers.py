@@ -30,11 +30,11 @@ from tests.fakes.projects import simulated_projects
 
 
 def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     with (
         simulated_projects(tmp_path, tier="active_standby", supervision=PATIENT).open() as project,
-        simulated_drivers(project, monkeypatch) as drivers,
+        simulated_drivers(project) as drivers,
     ):
         a_wanted_stream(project)
         a_primary(project, "p", alive=False)
@@ -52,12 +52,10 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
         assert [row.slot for row in project.store.replicas.of(CLICKS)].count(Slot.PRIMARY) == 1
 
 
-def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secondary_that_does_not_take_over_makes_room_for_a_new_primary(tmp_path: Path) -> None:
     with (
         simulated_projects(tmp_path, tier="deployed", supervision=PATIENT).open() as project,
-        simulated_drivers(project, monkeypatch) as drivers,
+        simulated_drivers(project) as drivers,
     ):
         a_wanted_stream(project)
         a_secondary(project, "s", observed=SECONDARY[Tier.DEPLOYED])

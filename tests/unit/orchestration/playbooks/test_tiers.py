@@ -56,10 +56,8 @@ def turns(steps: list[StepDone[RecoverStep]]) -> list[str]:
     ]
 
 
-def test_a_stream_gets_the_secondary_that_its_tier_wants(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (project, drivers):
+def test_a_stream_gets_the_secondary_that_its_tier_wants(tmp_path: Path) -> None:
+    with a_driven_project(tmp_path, tier="active_standby") as (project, drivers):
         assert observe_stream(project, CLICKS).covered is Tier.PASSIVE_REPLICATION
         assert run_recovery(drivers) == ["LaunchSecondary", *["TurnSwitch"] * 3]
         seen = observe_stream(project, CLICKS)
@@ -71,10 +69,8 @@ def test_a_stream_gets_the_secondary_that_its_tier_wants(
         assert run_recovery(drivers) == []
 
 
-def test_a_tier_is_changed_and_changed_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_driven_project(tmp_path, monkeypatch) as (project, drivers):
+def test_a_tier_is_changed_and_changed_back(tmp_path: Path) -> None:
+    with a_driven_project(tmp_path) as (project, drivers):
         up = switched(drivers, Tier.PASSIVE_STANDBY_HOT)
         assert turns(up) == ["LaunchSecondary", "deploy+", "sync+", "receive+"]
         assert turns(switched(drivers, Tier.ACTIVE_REPLICATION)) == ["process+", "send+", "sync-"]
@@ -126,8 +122,8 @@ def test_a_stopped_stream_gets_its_tier_when_it_starts(tmp_path: Path) -> None:
         assert observe_stream(project, CLICKS).tier is Tier.DEPLOYED
 
 
-def test_a_dead_secondary_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
+def test_a_dead_secondary_is_replaced(tmp_path: Path) -> None:
+    with a_driven_project(tmp_path, tier="deployed") as (project, drivers):
         run_recovery(drivers)
         first = secondary_of(project)
         drivers.kill(first)
@@ -136,9 +132,9 @@ def test_a_dead_secondary_is_replaced(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_secondary_that_always_fails_leaves_the_stream_running_and_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
+    with a_driven_project(tmp_path, tier="deployed") as (project, drivers):
         drivers.failing = 3
         with pytest.raises(PermanentError, match=r"runs without its secondary: 3 .* no room"):
             run_recovery(drivers)
@@ -149,10 +145,8 @@ def test_a_secondary_that_always_fails_leaves_the_stream_running_and_is_tried_ag
         assert run_recovery(drivers) == ["LaunchSecondary", "TurnSwitch"]
 
 
-def test_secondaries_that_die_of_what_they_are_asked_for_are_given_up_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="active_standby") as (project, drivers):
+def test_secondaries_that_die_of_what_they_are_asked_for_are_given_up_too(tmp_path: Path) -> None:
+    with a_driven_project(tmp_path, tier="active_standby") as (project, drivers):
 
         def die_of_processing() -> None:
             drivers.act()

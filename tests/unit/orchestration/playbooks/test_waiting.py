@@ -4,8 +4,6 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from holdfast.ft_policies.playbooks.stop import AwaitExit, RequestExit
 from holdfast.ft_policies.tiers import OFF
 from holdfast.ft_policies.timings import EXIT_WITHIN_SECONDS
@@ -32,10 +30,8 @@ def lives(row: ReplicaRow) -> bool:
     return process.is_alive()
 
 
-def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
+def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(tmp_path: Path) -> None:
+    with a_driven_project(tmp_path, tier="deployed") as (project, drivers):
         run_recovery(drivers)
         secondary = secondary_of(project)
 
@@ -54,10 +50,8 @@ def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(
         assert lives(secondary)
 
 
-def test_one_that_does_not_leave_in_time_is_ended_and_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with a_driven_project(tmp_path, monkeypatch, tier="deployed") as (project, drivers):
+def test_one_that_does_not_leave_in_time_is_ended_and_killed(tmp_path: Path) -> None:
+    with a_driven_project(tmp_path, tier="deployed") as (project, drivers):
         run_recovery(drivers)
         secondary = secondary_of(project)
         found = await_exit(project, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
@@ -65,10 +59,8 @@ def test_one_that_does_not_leave_in_time_is_ended_and_killed(
         assert not lives(secondary)
 
 
-def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driven = a_driven_project(tmp_path, monkeypatch, clock=SteppedClock(), tier="deployed")
+def test_the_claim_is_kept_while_the_process_of_one_that_has_left_lingers(tmp_path: Path) -> None:
+    driven = a_driven_project(tmp_path, clock=SteppedClock(), tier="deployed")
     with driven as (project, drivers):
         run_recovery(drivers)
         secondary = secondary_of(project)

@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from holdfast.configs.deployment import EmbeddedObjectStore
 from holdfast.configs.stream import StreamDeclaration
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.schema import epochs
@@ -22,6 +23,7 @@ from holdfast.streaming.sources.lag import Lag
 from holdfast.streaming.spark import epoch_source
 from holdfast.streaming.spark.epoch_source import EpochReader
 from holdfast.streaming.spec import ReplicaSpec
+from tests.fakes.clocks import SteppedClock
 
 NAME = "words"
 SCHEMA = StructType([StructField("id", LongType())])
@@ -39,7 +41,9 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
         yield opened
 
 
-def a_reader(home: Path, store: ControlStore, replica: str, **declared: Any) -> EpochReader:
+def a_reader(
+    home: Path, store: ControlStore, replica: str, *, clock: Clock = SYSTEM_CLOCK, **declared: Any
+) -> EpochReader:
     """The reader of a replica that has taken over: its gate is open, with a newer token."""
     folder = home / "replicas" / replica
     folder.mkdir(parents=True)
@@ -54,7 +58,7 @@ def a_reader(home: Path, store: ControlStore, replica: str, **declared: Any) -> 
         object_store=EmbeddedObjectStore(),
     )
     Gate(folder).set(GateState(open=True, token=2))
-    return EpochReader(spec, SCHEMA)
+    return EpochReader(spec, SCHEMA, clock=clock)
 
 
 def advance(reader: EpochReader, epoch: int) -> int:
@@ -154,26 +158,10 @@ def test_files_of_the_outage_are_skipped_by_name(tmp_path: Path, store: ControlS
     assert ([file["name"] for file in read.input["files"]], read.rows) == (["c.jsonl"], 5)
 
 
-class SteppedClock:
-    """A monotonic clock that is set by hand."""
-
-    passed = 0.0
-
-    def monotonic(self) -> float:
-        return self.passed
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
-    stepped = SteppedClock()
-    monkeypatch.setattr(epoch_source, "SYSTEM_CLOCK", stepped)
-    return stepped
-
-
 def test_decided_epochs_are_replayed_without_a_look_at_the_source(
-    tmp_path: Path, store: ControlStore, clock: SteppedClock
+    tmp_path: Path, store: ControlStore
 ) -> None:
-    folder = tmp_path / "input"
+    clock, folder = SteppedClock(), tmp_path / "input"
     folder.mkdir()
     file = {"name": "a.jsonl", "size": 1, "changed_ns": int((store.now() - 40) * 1e9), "rows": 1}
     for epoch in range(3):
@@ -183,10 +171,10 @@ def test_decided_epochs_are_replayed_without_a_look_at_the_source(
         )  # fmt: skip
         store.epochs.propose(proposal)
     source = {"kind": "files", "path": str(folder), "format": "jsonl", "schema": "id bigint"}
-    reader = a_reader(tmp_path, store, "after", objective=GAP, source=source)
+    reader = a_reader(tmp_path, store, "after", objective=GAP, source=source, clock=clock)
     folder.rmdir()  # a look would raise
     for epoch in range(3):
-        clock.passed += 4.0
+        clock.step(4.0)
         assert advance(reader, epoch - 1) == epoch
     (lag,) = store.samples.series(NAME, SampleName.LAG_SECONDS)
     assert (lag.epoch, 40 <= lag.value < 70) == (1, True)
@@ -195,34 +183,34 @@ def test_decided_epochs_are_replayed_without_a_look_at_the_source(
 
 
 def test_the_pause_after_a_slow_measurement_of_the_lag_is_ten_times_as_long(
-    tmp_path: Path,
-    store: ControlStore,
-    clock: SteppedClock,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, store: ControlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = SteppedClock(0.0)
+
     def measure_slowly(*_args: object, **_kwargs: object) -> Lag:
-        clock.passed += 3.0
+        clock.step(3.0)
         return Lag(rows=1, seconds=1.0)
 
     monkeypatch.setattr(epoch_source, "measure_lag", measure_slowly)
     before_the_outage(store)
-    reader = a_reader(tmp_path, store, "after", objective=PRECISE, epoch={"rows": 100})
+    reader = a_reader(tmp_path, store, "after", objective=PRECISE, epoch={"rows": 100}, clock=clock)
     measured = []
     for epoch, at in enumerate((5.0, 37.0, 38.0)):
-        clock.passed = at
+        clock.at = at
         assert advance(reader, epoch) == epoch + 1
         measured.append(len(store.samples.series(NAME, SampleName.LAG_ROWS)))
     assert measured == [1, 1, 2]
 
 
 def test_the_lag_is_recorded_also_if_more_waits_than_an_epoch_has(
-    tmp_path: Path, store: ControlStore, clock: SteppedClock
+    tmp_path: Path, store: ControlStore
 ) -> None:
+    clock = SteppedClock(0.0)
     before_the_outage(store)
-    reader = a_reader(tmp_path, store, "after", objective=PRECISE, epoch={"rows": 100})
+    reader = a_reader(tmp_path, store, "after", objective=PRECISE, epoch={"rows": 100}, clock=clock)
     advance(reader, 0)
     assert store.samples.series(NAME, SampleName.LAG_SECONDS) == []  # it has just started
-    clock.passed = 5.0
+    clock.at = 5.0
     advance(reader, 1)
     (seconds,) = store.samples.series(NAME, SampleName.LAG_SECONDS)
     (rows,) = store.samples.series(NAME, SampleName.LAG_ROWS)

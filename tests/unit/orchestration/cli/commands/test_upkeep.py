@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from holdfast.ft_policies.playbooks import compact as policy
+from holdfast.ft_policies.playbooks.compact import SETTLED_SECONDS
 from holdfast.orchestration.definitions import build_definitions
-from holdfast.orchestration.playbooks import compact as playbook
 from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.control_store.schema import ledger
 from tests.builders.delta_tables import a_commit, a_table, own_tables, words
 from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
 from tests.cli import holdfast_json, run_holdfast
@@ -17,11 +19,12 @@ from tests.fakes.projects import SimulatedProjects, simulated_projects
 @pytest.fixture
 def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedProjects:
     monkeypatch.setattr(policy, "FEWEST_FILES", 4)
-    monkeypatch.setattr(playbook, "SETTLED_SECONDS", -60.0)
     projects = simulated_projects(tmp_path)
     with projects.open() as project:
         a_wanted_stream(project)
         commit_epochs(project, 6)
+        settled = sa.update(ledger).values(committed_at=ledger.c.committed_at - 2 * SETTLED_SECONDS)
+        project.store._database.execute(settled)
         rows = {entry.epoch: entry.rows for entry in project.store.ledger.between(CLICKS, 0, 9)}
         a_table(project.config.table_path(CLICKS))
         own_tables(project)

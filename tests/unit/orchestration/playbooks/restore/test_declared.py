@@ -61,12 +61,10 @@ def declared_app(project: Project) -> str:
     return str(row.declaration["app"])
 
 
-def test_the_mended_application_computes_again_what_was_undone(
-    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mended_application_computes_again_what_was_undone(projects: SimulatedProjects) -> None:
     with (
         declared_again(projects, **MENDED) as project,
-        simulated_drivers(project, monkeypatch) as drivers,
+        simulated_drivers(project) as drivers,
     ):
         assert list(restoring(project, keep_alive=drivers.act))[-1] == "StartStream"
         primary = project.store.replicas.live(CLICKS, Slot.PRIMARY)
@@ -75,9 +73,9 @@ def test_the_mended_application_computes_again_what_was_undone(
 
 
 def test_so_it_does_if_another_launches_it_once_it_is_wanted_again(
-    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
+    projects: SimulatedProjects,
 ) -> None:
-    with declared_again(projects, **MENDED) as project, simulated_drivers(project, monkeypatch):
+    with declared_again(projects, **MENDED) as project, simulated_drivers(project):
         project.store.migrations.begin(
             stream=CLICKS,
             target={},
@@ -91,15 +89,13 @@ def test_so_it_does_if_another_launches_it_once_it_is_wanted_again(
         for name in restoring(project):
             if name == "EndRestore":
                 break
-        primary = launch_primary(project.config, project.store, CLICKS)
+        primary = launch_primary(project, CLICKS)
         assert primary is not None
         assert ReplicaSpec.load(Path(primary.folder)).stream.app == MENDED["app"]
         assert project.store.migrations.open(CLICKS) is None
 
 
-def test_one_that_was_finished_starts_by_what_was_mended_since(
-    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_was_finished_starts_by_what_was_mended_since(projects: SimulatedProjects) -> None:
     with projects.open() as project:
         for name in restoring(project):
             if name == "EndRestore":
@@ -107,7 +103,7 @@ def test_one_that_was_finished_starts_by_what_was_mended_since(
         assert declared_app(project) != MENDED["app"]
     with (
         declared_again(projects, **MENDED) as project,
-        simulated_drivers(project, monkeypatch) as drivers,
+        simulated_drivers(project) as drivers,
     ):
         assert list(restoring(project, keep_alive=drivers.act)) == ["StartStream"]
         assert declared_app(project) == MENDED["app"]

@@ -137,7 +137,7 @@ def test_one_that_is_half_done_gives_way_to_no_other_and_lets_no_replica_start(
     assert "holdfast restore clicks --epoch 5" in refused.value.hint
     project.store.streams.desire(CLICKS, DesiredState.RUNNING)
     with pytest.raises(PermanentError, match="half done"):
-        launch_primary(project.config, project.store, CLICKS)
+        launch_primary(project, CLICKS)
     assert project.store.replicas.of(CLICKS) == []
 
 
@@ -154,11 +154,11 @@ def test_a_restore_to_where_the_stream_is_already_does_nothing(project: Project)
 
 
 def test_a_stream_that_ran_is_stopped_and_started_in_the_new_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Project
+    tmp_path: Path, project: Project
 ) -> None:
     project.store.streams.desire(CLICKS, DesiredState.RUNNING)
     a_primary(project, "p1", alive=False)
-    with simulated_drivers(project, monkeypatch) as drivers:
+    with simulated_drivers(project) as drivers:
         names = restored(project, keep_alive=drivers.act)
         primary = project.store.replicas.live(CLICKS, Slot.PRIMARY)
     assert names == ["StopStream", *STEPS, "StartStream"]
