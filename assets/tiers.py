@@ -15,7 +15,7 @@ from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import ReplicaRow, TierChange
 from holdfast.resources.project import Project
 
-TIER_IS_HELD = "tier_is_held"
+TIER_IS_COVERED = "tier_is_covered"
 SHOWN_CHANGES = 20
 SHOWN_RUNS = 5
 
@@ -42,10 +42,10 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
 
     @dg.asset_check(
         asset=tiers_key(name),
-        name=TIER_IS_HELD,
+        name=TIER_IS_COVERED,
         description="While the stream should run, its replicas cover the tier that it should have.",
     )
-    def tier_is_held(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
+    def tier_is_covered(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
         with dagster_errors(), projects.open() as project:
             coverage = coverage_of(observe_stream(project, name))
         return dg.AssetCheckResult(
@@ -55,7 +55,7 @@ def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
             metadata=coverage_metadata(coverage),
         )
 
-    return [tier_is_held]
+    return [tier_is_covered]
 
 
 def coverage_metadata(coverage: TierCoverage) -> dict[str, str | int]:

@@ -2,7 +2,7 @@
 
 A kill is `kill -9` of the driver's Python process; what is timed is the next epoch (plain Spark: batch) that
 had not been committed. Each tier runs on the same stream, one after the other, so all of them have the same
-state; a kill comes only when the tier is held again. Parts of it: `--tiers plain,deployed --kills 2
+state; a kill comes only when the tier is covered again. Parts of it: `--tiers plain,deployed --kills 2
 --states small`; a state's result is written only if all contenders were measured with it. What was known before
 each kill, and how long the recovery took, is added to `results/recoveries` for `make bench-prediction`, whatever
 was measured and also if the run was cut short.
@@ -86,7 +86,7 @@ def run(
 ) -> Iterator[ContenderResult | StreamProof]:
     """All contenders with one state: plain Spark first, then one stream through all tiers.
 
-    At its end all that the stream put out, through all tiers and kills, is held against a batch.
+    At its end all that the stream put out, through all tiers and kills, is compared with a batch.
     """
     if PLAIN in wanted:
         with scratch_folder("failover") as folder, plain_spark(folder / PLAIN, state) as plain:

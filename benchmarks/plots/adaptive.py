@@ -49,7 +49,7 @@ def draw(passes: Mapping[str, PassResult], target: Path) -> None:
 
 
 def _tiers(panel: Axes, auto: PassResult) -> None:
-    """A thick line at the height of the tier that is held; what each kill took is written beside it."""
+    """A thick line at the height of the tier that is covered; what each kill took is written beside it."""
     for span in spans(auto.moments):
         height = TIERS_UPWARDS.index(span.tier)
         panel.hlines(height, span.from_at, span.to_at, color=COLOURS[AUTO], linewidth=6)

@@ -96,13 +96,13 @@ class SupervisedStream:
             pass
 
     def settle(self, number: int) -> None:
-        """Wait until the tier is held and the stream level, then to the phase of this kill."""
+        """Wait until the tier is covered and the stream has caught up, then to the phase of this kill."""
         if self._tier is not Tier.PASSIVE_REPLICATION:
             self._restore_redundancy()
-        self._wait(self._is_held, f"{self._tier} held")
+        self._wait(self._is_covered, f"{self._tier} covered")
         goal = self._committed().epoch + workload.SETTLE_EPOCHS
         self._wait(lambda: self._committed().epoch >= goal, f"epoch {goal}")
-        self._wait(self._is_held, f"{self._tier} held")
+        self._wait(self._is_covered, f"{self._tier} covered")
         self._close_incidents()
         time.sleep(workload.PHASES[number % len(workload.PHASES)])
 
@@ -187,7 +187,7 @@ class SupervisedStream:
         if incident is not None:
             self._project.store.incidents.close(incident.id, "the benchmark restored the tier")
 
-    def _is_held(self) -> bool:
+    def _is_covered(self) -> bool:
         seen = observe_stream(self._project, NAME)
         settled = seen.verdict.health.is_running and seen.is_settled
         if not settled or seen.covered is not self._tier:

@@ -153,7 +153,7 @@ def _used(system: System, account: Account) -> tuple[Usage, Usage]:
 def _overhead(
     system: System, rates: FloatArray, states: FloatArray, ticks: FloatArray
 ) -> dict[str, FloatArray]:
-    """At the mean loads of (objectives, tiers held, intervals): with one more axis for the tier."""
+    """At the mean loads of (objectives, tiers covered, intervals): with one more axis for the tier."""
     rate, state = (total / np.maximum(ticks, 1.0) for total in (rates, states))
     usage = system.overhead(rate, state)
     shape = (*rate.shape[:2], len(system.snapshot_every), len(TIERS))

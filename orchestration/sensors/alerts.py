@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.assets.streams import HEALTH, HEALTHY
-from holdfast.assets.tiers import TIER_IS_HELD
+from holdfast.assets.tiers import TIER_IS_COVERED
 from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.configs.references import load
 from holdfast.ft_policies.errors import HoldfastError, PermanentError
@@ -63,7 +63,7 @@ def alerts(
     notify: Sequence[NotifyTarget], checks: Iterable[dg.AssetCheckKey]
 ) -> dg.SensorDefinition:
     """Build the sensor that sends an alert for every event that needs an operator."""
-    watched = [key for key in checks if key.name != TIER_IS_HELD]  # its incident raises the alert
+    watched = [key for key in checks if key.name != TIER_IS_COVERED]  # its incident raises the alert
     delivery, targets = AlertDelivery(), {name_target(target): target for target in notify}
 
     @dg.sensor(

@@ -16,7 +16,7 @@ from holdfast.assets.keys import output_key, snapshots_key, stream_key, tiers_ke
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.assets.snapshots import snapshot_metadata
 from holdfast.assets.streams import HEALTHY, lag_metadata, progress_metadata, verdict_metadata
-from holdfast.assets.tiers import TIER_IS_HELD, coverage_metadata, tier_metadata
+from holdfast.assets.tiers import TIER_IS_COVERED, coverage_metadata, tier_metadata
 from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.coverage import TierCoverage, coverage_of
 from holdfast.observation.lag import OBSERVER, last_lag, read_lag
@@ -106,10 +106,10 @@ class _Observation:
     def tier(self) -> str:
         """A fingerprint of requested tier, covered tier and pending change: a new one is reported."""
         coverage = self.coverage
-        held = "held" if coverage.covered else "lacking"
+        state = "covered" if coverage.covered else "lacking"
         change = self.requested
         requested = "" if change is None else f"{change.id}/{change.reached_at is not None}"
-        return f"{coverage.tier}/{coverage.covered_tier}/{held}/{requested}"
+        return f"{coverage.tier}/{coverage.covered_tier}/{state}/{requested}"
 
     def events(self) -> Iterator[Event]:
         name = self.status.name
@@ -181,7 +181,7 @@ class _Observation:
         )
         yield dg.AssetCheckEvaluation(
             asset_key=tiers_key(name),
-            check_name=TIER_IS_HELD,
+            check_name=TIER_IS_COVERED,
             passed=self.coverage.covered,
             severity=dg.AssetCheckSeverity.WARN,
             metadata=coverage_metadata(self.coverage),

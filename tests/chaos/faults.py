@@ -109,7 +109,7 @@ def change(stream: LiveStream, tier: Tier) -> None:
 
 
 def restore(stream: LiveStream, tier: Tier) -> None:
-    """Recover, and see the tier held."""
+    """Recover, and see the tier covered."""
     stream.recover()
     stream.await_tier(tier)
 

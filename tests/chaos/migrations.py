@@ -3,7 +3,7 @@
     python -m tests.chaos.migrations --tiers passive_replication --protocols replay --victims run dagster
 
 One live stream for each tier goes through all of them and is proved at its end. A migration whose target
-was killed may be rolled back or be finished; either way all replicas run by one declaration, and the tier is held.
+was killed may be rolled back or be finished; either way all replicas run by one declaration, and the tier is covered.
 A migration need not come to every step: a target that is near at once is not waited for, and nothing is killed then.
 """
 

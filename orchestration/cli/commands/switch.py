@@ -118,7 +118,7 @@ def _facts(coverage: "TierCoverage") -> dict[str, Any]:
     return {
         "tier": coverage.tier,
         "covered_tier": coverage.covered_tier,
-        "held": coverage.covered,
+        "covered": coverage.covered,
         "reason": coverage.reason,
     }
 

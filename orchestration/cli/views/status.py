@@ -64,7 +64,7 @@ def _remarks(facts: "StreamFacts") -> list[str]:
     if facts.not_rolled_out:
         changed = f"declared and not rolled out: {', '.join(facts.not_rolled_out)}"
         remarks.append(f"{name} {changed}; run `holdfast migrate {escape(facts.stream)}`")
-    if not facts.tier_held:
+    if not facts.tier_covered:
         remarks.append(f"{name} [yellow]wants {facts.tier}: {escape(facts.tier_reason)}[/yellow]")
     return remarks if facts.change is None else [*remarks, f"{name} {change_line(facts.change)}"]
 
@@ -85,7 +85,7 @@ def _cells(facts: "StreamFacts") -> list[str]:
 
 
 def _tier(facts: "StreamFacts") -> str:
-    if facts.tier_held:
+    if facts.tier_covered:
         return facts.tier
     return f"{facts.tier}\n[yellow]covered: {facts.covered_tier}[/yellow]"
 

@@ -87,7 +87,7 @@ class StreamFacts:
     stream: str
     tier: str
     covered_tier: str
-    tier_held: bool
+    tier_covered: bool
     tier_reason: str
     change: ChangeFacts | None
     tier_history: list[TierChange]
@@ -129,7 +129,7 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
         stream=name,
         tier=status.tier.value,
         covered_tier=status.covered.value,
-        tier_held=coverage.covered,
+        tier_covered=coverage.covered,
         tier_reason=coverage.reason,
         change=_current_change(project, status),
         tier_history=project.store.tiers.history(name, limit=SHOWN_CHANGES),

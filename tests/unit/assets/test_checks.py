@@ -74,7 +74,7 @@ def test_a_stream_that_is_stopped_and_empty_passes_all_checks(projects: Simulate
         "recent",
         "restorable",
         "table_bounded",
-        "tier_is_held",
+        "tier_is_covered",
     ]
     assert all(evaluation.passed for evaluation in evaluations.values())
 
@@ -92,11 +92,11 @@ def test_a_tier_that_is_not_covered_is_a_warning_with_the_reason(tmp_path: Path)
     with projects.open() as project:
         a_wanted_stream(project)
         a_primary(project, "r1")
-    held = ran(projects)["tier_is_held"]
-    assert not held.passed
-    assert held.severity is dg.AssetCheckSeverity.WARN
-    assert held.description == "only passive_replication is covered: there is no secondary"
-    assert held.metadata["covered_tier"].value == "passive_replication"
+    check = ran(projects)["tier_is_covered"]
+    assert not check.passed
+    assert check.severity is dg.AssetCheckSeverity.WARN
+    assert check.description == "only passive_replication is covered: there is no secondary"
+    assert check.metadata["covered_tier"].value == "passive_replication"
 
 
 @pytest.mark.parametrize(

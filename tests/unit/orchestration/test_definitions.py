@@ -68,8 +68,8 @@ def test_each_stream_has_four_assets_and_its_checks(definitions: dg.Definitions)
         "streams/alpha:healthy",
         "streams/beta:doctor",
         "streams/beta:healthy",
-        "tiers/alpha:tier_is_held",
-        "tiers/beta:tier_is_held",
+        "tiers/alpha:tier_is_covered",
+        "tiers/beta:tier_is_covered",
     ]
     snapshots = graph.get(dg.AssetKey(["snapshots", "alpha"]))
     assert snapshots.parent_keys == {dg.AssetKey(["streams", "alpha"])}

@@ -215,14 +215,14 @@ def test_the_recovery_of_a_stuck_primary_counts_from_its_last_progress(tmp_path:
     assert metadata["objective_held"].value is False
 
 
-def test_a_secondary_that_is_back_and_paused_is_not_said_to_hold_the_tier(tmp_path: Path) -> None:
+def test_a_secondary_that_is_back_and_paused_is_not_said_to_cover_the_tier(tmp_path: Path) -> None:
     projects = projects_with_paused_secondary(tmp_path, "s2")
     with projects.open() as project:
         incident = a_recovery(project.store, lost_secondary("s1", stream=CLICKS))
     assert recovered(projects, incident.id).success
     outcome = read_again(projects, incident).outcome
     assert "paused, covers passive_standby_cold" in outcome
-    assert "held" not in outcome
+    assert "is covered" not in outcome
 
 
 def test_a_failover_that_is_reported_once_it_has_caught_up_counts_from_the_failure(

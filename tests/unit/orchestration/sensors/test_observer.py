@@ -196,7 +196,7 @@ def test_a_change_of_tier_or_of_cover_is_shown_at_once_and_once(
     assert value(change, "tier") == "deployed"
     assert value(change, "covered_tier") == "passive_replication"
     assert isinstance(check, dg.AssetCheckEvaluation)
-    assert (check.check_name, check.passed) == ("tier_is_held", False)
+    assert (check.check_name, check.passed) == ("tier_is_covered", False)
     assert check.severity is dg.AssetCheckSeverity.WARN
     assert shown(tick(projects, asked.cursor)) == []
 

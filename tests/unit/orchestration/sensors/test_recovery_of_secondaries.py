@@ -1,4 +1,4 @@
-"""The recovery sensor of a stream with a secondary: a tier that is not held is an incident too."""
+"""The recovery sensor of a stream with a secondary: a tier that is not covered is an incident too."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> 
         assert project.store.samples.series(CLICKS, SampleName.DETECT_SECONDS) == []
 
 
-def test_a_dead_secondary_is_an_incident_until_the_tier_is_held_again(tmp_path: Path) -> None:
+def test_a_dead_secondary_is_an_incident_until_the_tier_is_covered_again(tmp_path: Path) -> None:
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         a_secondary(project, "s1", alive=False)
@@ -84,7 +84,7 @@ def test_an_incident_ends_when_another_tier_is_wanted(tmp_path: Path) -> None:
     assert incidents(projects)[0].state is IncidentState.CLOSED
 
 
-def test_a_secondary_that_is_starting_or_a_tier_that_is_held_is_left_alone(tmp_path: Path) -> None:
+def test_a_secondary_that_is_starting_or_a_tier_that_is_covered_is_left_alone(tmp_path: Path) -> None:
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         a_secondary(project, "s1", observed=OFF, desired=Switches(deploy=True))

@@ -27,7 +27,7 @@ TO_TARGET = {
 
 
 def a_pair(tier: Tier, protocol: Protocol, **facts: object) -> SimulatedPair:
-    """A stream whose tier is held, and which is to be migrated."""
+    """A stream whose tier is covered, and which is to be migrated."""
     wanted = SECONDARY[tier]
     migration = MigrationFacts(number=1, protocol=protocol)
     return SimulatedPair(

@@ -1,4 +1,4 @@
-"""The recover playbook of a stream with a secondary: whatever happens, the tier is held in the end."""
+"""The recover playbook of a stream with a secondary: whatever happens, the tier is covered in the end."""
 
 from contextlib import suppress
 from itertools import permutations
@@ -40,7 +40,7 @@ STANDBY = SECONDARY[Tier.ACTIVE_STANDBY]
 
 
 def a_pair(tier: Tier) -> SimulatedPair:
-    """A stream whose tier is held."""
+    """A stream whose tier is covered."""
     wanted = SECONDARY[tier]
     return SimulatedPair(
         tier,
@@ -197,7 +197,7 @@ EVENTS = st.one_of(
     st.lists(st.lists(EVENTS, max_size=3), max_size=12),
     st.lists(st.sampled_from(["lives", "before", "amid", "after"]), max_size=12),
 )
-def test_the_tier_is_held_in_the_end_whatever_dies_and_whenever(
+def test_the_tier_is_covered_in_the_end_whatever_dies_and_whenever(
     tier: Tier, troubles: list[list[str | Tier]], fates: list[str]
 ) -> None:
     pair = a_pair(tier)

@@ -48,7 +48,7 @@ def test_the_primary_comes_first_and_the_secondary_with_its_lag(
     assert (secondary["id"], secondary["slot"], secondary["lag_epochs"]) == ("s1", "secondary", 3)
     assert (secondary["health"], secondary["pid"]) == ("healthy", os.getpid())
     assert stream["tier"] == stream["covered_tier"] == "active_standby"
-    assert stream["tier_held"]
+    assert stream["tier_covered"]
     assert stream["change"] is None
     assert [one["tier_to"] for one in stream["tier_history"]] == ["active_standby"]
 
@@ -58,7 +58,7 @@ def test_a_change_under_way_is_shown_with_its_steps(tmp_path: Path, project: Pro
     a_turn_under_way(project)
     (stream,) = holdfast_json(tmp_path, "status")["streams"]
     assert (stream["tier"], stream["covered_tier"]) == ("active_standby", "deployed")
-    assert not stream["tier_held"]
+    assert not stream["tier_covered"]
     change = stream["change"]
     assert (change["playbook"], change["run"]) == ("switch", "cli-1")
     launch, turn, planned = change["steps"]

@@ -72,7 +72,7 @@ def test_programs_get_the_steps_and_what_is_covered(tmp_path: Path, project: Pro
         output = holdfast_json(tmp_path, "switch", STREAM, "passive_standby_hot")
     assert [(s["step"], s["turn"]) for s in output["steps"]] == [("TurnSwitch", "receive on")]
     assert output["tier"] == output["covered_tier"] == "passive_standby_hot"
-    assert output["held"]
+    assert output["covered"]
     assert output["running"]
 
 
@@ -164,7 +164,7 @@ def test_an_interrupted_switch_says_who_finishes_it(
     assert "`holdfast switch clicks passive_standby_hot`" in result.output
     with following(project.config.control_url, "s1"):
         again = holdfast_json(tmp_path, "switch", STREAM, "passive_standby_hot")
-    assert again["held"]
+    assert again["covered"]
     assert newest(project).reached_at is not None
 
 
