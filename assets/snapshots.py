@@ -146,7 +146,7 @@ def judge_proof(
         summary = f"{last.id} was proven {days:.1f} days ago, in {last.proven_seconds or 0.0:.0f} s"
         metadata |= snapshot_metadata(last, at=at)
     passed = days <= PROVEN_WITHIN_DAYS
-    hint = f"run `holdfast snapshots prove {stream}`, or turn the schedule `restore_drills` on"
+    hint = f"run `holdfast snapshots prove {stream}`, or turn the schedule `snapshot_proofs` on"
     return dg.AssetCheckResult(
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,

@@ -43,7 +43,7 @@ from holdfast.orchestration.schedules import (
     compaction,
     durable_snapshots,
     failure_drills,
-    restore_drills,
+    snapshot_proofs,
     retention,
 )
 from holdfast.orchestration.sensors.alerts import alerts
@@ -98,7 +98,7 @@ def build_definitions(project: ProjectConfig, projects: ProjectResource) -> dg.D
             durable_snapshots,
             compaction,
             retention,
-            restore_drills,
+            snapshot_proofs,
             failure_drills,
             *([audits, daily_costs, hourly_reports] if declared else []),
         ],

@@ -112,7 +112,7 @@ def _objection(project: Project, stream: str) -> str | None:
     description="Proves the newest snapshot of each stream once a day. It starts Spark on the host of Dagster. Off "
     "by default.",
 )
-def restore_drills(
+def snapshot_proofs(
     context: dg.ScheduleEvaluationContext, projects: dg.ResourceParam[ProjectResource]
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Request one proof for each stream with a snapshot that can be proven."""

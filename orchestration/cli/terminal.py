@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.resources.project import Project
 
 DONE, FAILED, NOTE = "[green]✔[/green]", "[red]✘[/red]", "[yellow]•[/yellow]"
+DEFAULT_REASON = "requested on the command line"  # for the history, without `--why`
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -97,7 +97,7 @@ prove_snapshot = build_job(
         description="Compute the epoch after a snapshot again, and compare it with the ledger.",
     ),
     playbook="restore_drill",
-    description="The restore drill: restores a snapshot into a scratch folder, computes the next epoch with the "
+    description="Proves a snapshot: restores it into a scratch folder, computes the next epoch with the "
     "query of the stream without sending it, and compares the output with the ledger.",
     max_runtime_seconds=1800,
 )

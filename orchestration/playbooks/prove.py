@@ -46,7 +46,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
     After a crash it begins again; only a scratch folder is left of it.
     """
 
-    name: ClassVar = "restore_drill"
+    name: ClassVar = "restore_drill"  # as journals have it
     snapshot: str | None = None
     _facts: ProveFacts | None = field(default=None, init=False)
     _began: float = field(default=0.0, init=False)

@@ -354,7 +354,7 @@ class SnapshotRow:
     verified_at: float | None = None
     """When all its digests were checked last."""
     proven_at: float | None = None
-    """When a restore drill last recomputed committed output from it."""
+    """When a proof last recomputed committed output from it."""
     proven_seconds: float | None = None
     history: int = 0
 

@@ -33,7 +33,7 @@ def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_pa
 
 
 def require_proof_of_a_snapshot(stream: LiveStream) -> None:
-    """The restore drill, by hand: the last snapshot is of the last epoch, so one before it is proven."""
+    """A proof, by hand: the last snapshot is of the last epoch, so one before it is proven."""
     store = stream.project.store
     older = next(row for row in store.snapshots.of(NAME) if row.epoch < stream.epoch())
     command = [Path(sys.executable).with_name("holdfast"), "--project", stream.root]

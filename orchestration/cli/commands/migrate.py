@@ -1,4 +1,4 @@
-"""`holdfast migrate`: roll out a changed declaration or changed code to a running stream."""
+"""`holdfast migrate`: move a running stream to a changed declaration or changed code."""
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -14,14 +14,21 @@ from holdfast.orchestration.cli.playbook import (
     PlaybookOutcome,
     new_run,
 )
-from holdfast.orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, terminal
+from holdfast.orchestration.cli.terminal import (
+    DEFAULT_REASON,
+    DONE,
+    DryRunOption,
+    JsonOption,
+    Stream,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from holdfast.orchestration.playbooks.migrate import Migrate
     from holdfast.resources.project import Project
 
 CHECKING = "checking the new declaration against a snapshot"
-NOTHING = "runs as declared; add --again to roll out changed code"
+NOTHING = "runs as declared; add --again to migrate to changed code"
 
 
 def register(app: typer.Typer) -> None:
@@ -63,11 +70,11 @@ def migrate(
     ] = False,
     why: Annotated[
         str, typer.Option("--why", metavar="TEXT", help="The reason, for the history.")
-    ] = "asked on the command line",
+    ] = DEFAULT_REASON,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Roll out the current declaration to a running stream: resources, Spark conf or code.
+    """Move a running stream to the current declaration: resources, Spark conf or code.
 
     A change that the checkpoint cannot survive is refused before anything is changed. The old primary
     continues until the target is ready. A target that does not catch up in time, or computes a

@@ -14,6 +14,7 @@ from holdfast.orchestration.cli.playbook import (
     new_run,
 )
 from holdfast.orchestration.cli.terminal import (
+    DEFAULT_REASON,
     DONE,
     NOTE,
     DryRunOption,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from holdfast.orchestration.playbooks.restore.restore import Restore
     from holdfast.resources.project import Project
 
-DEFAULT_REASON = "asked on the command line"
 NOTHING = f"{DONE} nothing to do"
 
 

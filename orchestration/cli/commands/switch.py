@@ -8,6 +8,7 @@ from rich.markup import escape
 from holdfast.ft_policies.tiers import Tier
 from holdfast.orchestration.cli.playbook import Conclusion, PlaybookCommand, PlaybookOutcome
 from holdfast.orchestration.cli.terminal import (
+    DEFAULT_REASON,
     DONE,
     NOTE,
     DryRunOption,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast.orchestration.playbooks.lifecycle import SwitchTier
     from holdfast.resources.project import Project
 
-DEFAULT_REASON = "asked on the command line"
 
 
 def register(app: typer.Typer) -> None:

@@ -61,11 +61,11 @@ def _remarks(facts: "StreamFacts") -> list[str]:
         remarks.append(f"{name} continued with empty state: the state of {lost} was given up")
     if facts.skipped_rows:
         remarks.append(f"{name} {fmt.plural(facts.skipped_rows, 'row')} of input skipped so far")
-    if facts.not_rolled_out:
-        changed = f"declared and not rolled out: {', '.join(facts.not_rolled_out)}"
+    if facts.not_migrated:
+        changed = f"declared and not migrated: {', '.join(facts.not_migrated)}"
         remarks.append(f"{name} {changed}; run `holdfast migrate {escape(facts.stream)}`")
     if not facts.tier_covered:
-        remarks.append(f"{name} [yellow]wants {facts.tier}: {escape(facts.tier_reason)}[/yellow]")
+        remarks.append(f"{name} [yellow]should have {facts.tier}: {escape(facts.tier_reason)}[/yellow]")
     return remarks if facts.change is None else [*remarks, f"{name} {change_line(facts.change)}"]
 
 

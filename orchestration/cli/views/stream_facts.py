@@ -92,7 +92,7 @@ class StreamFacts:
     change: ChangeFacts | None
     tier_history: list[TierChange]
     last_restore: RestoreRow | None
-    not_rolled_out: list[str]
+    not_migrated: list[str]
     """Fields whose declared value differs from the running one."""
     wanted: bool
     health: str
@@ -134,7 +134,7 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
         change=_current_change(project, status),
         tier_history=project.store.tiers.history(name, limit=SHOWN_CHANGES),
         last_restore=project.store.restores.newest(name),
-        not_rolled_out=_not_rolled_out(project, status),
+        not_migrated=_not_migrated(project, status),
         wanted=status.wanted,
         health=status.verdict.health.value,
         reason=status.verdict.reason,
@@ -157,7 +157,7 @@ def observe_facts(project: Project, name: str) -> StreamFacts:
     )
 
 
-def _not_rolled_out(project: Project, status: StreamStatus) -> list[str]:
+def _not_migrated(project: Project, status: StreamStatus) -> list[str]:
     row = project.store.streams.get(status.name)
     if row is None or not status.wanted:
         return []

@@ -123,7 +123,7 @@ class Snapshots:
         self._database.execute(_VERIFIED, {"of_stream": stream, "of_id": id})
 
     def record_proof(self, stream: str, id: str, seconds: float) -> None:
-        """Record that a restore drill has proven a snapshot, and how long it took."""
+        """Record that a snapshot was proven, and how long it took."""
         values = {"of_stream": stream, "of_id": id, "took_seconds": seconds}
         self._database.execute(_PROVEN, values)
 

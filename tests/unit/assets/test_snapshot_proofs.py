@@ -37,7 +37,7 @@ def test_snapshots_of_which_none_was_proven_are_warned_of(projects: SimulatedPro
     assert proven.severity is dg.AssetCheckSeverity.WARN
     assert proven.description == (
         "no snapshot was proven yet: run `holdfast snapshots prove clicks`, "
-        "or turn the schedule `restore_drills` on"
+        "or turn the schedule `snapshot_proofs` on"
     )
 
 

@@ -129,7 +129,7 @@ def test_an_unfinished_restore_is_shown_with_its_command(tmp_path: Path) -> None
     assert (stream["last_restore"]["epoch"], stream["last_restore"]["why"]) == (1, "bad app")
 
 
-def test_a_declaration_that_is_not_rolled_out_is_shown(tmp_path: Path) -> None:
+def test_a_declaration_that_the_stream_is_not_migrated_to_is_shown(tmp_path: Path) -> None:
     with an_open_project(tmp_path) as project:
         a_running_stream(project)
         (before,) = holdfast_json(tmp_path, "status")["streams"]
@@ -139,8 +139,8 @@ def test_a_declaration_that_is_not_rolled_out_is_shown(tmp_path: Path) -> None:
         result = run_holdfast(tmp_path, "status")
         (after,) = holdfast_json(tmp_path, "status")["streams"]
 
-    assert (before["not_rolled_out"], after["not_rolled_out"]) == ([], ["resources"])
+    assert (before["not_migrated"], after["not_migrated"]) == ([], ["resources"])
     assert (
-        "clicks: declared and not rolled out: resources; run `holdfast migrate clicks`"
+        "clicks: declared and not migrated: resources; run `holdfast migrate clicks`"
         in " ".join(result.output.split())
     )
