@@ -72,8 +72,8 @@ _DAY_SECONDS = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotFacts:
-    """The facts of a snapshot that retention decides by."""
+class DatedSnapshot:
+    """A snapshot as retention sees it: retention decides by epoch and age."""
 
     id: str
     epoch: int
@@ -84,7 +84,7 @@ class SnapshotFacts:
 class RetentionVerdict:
     """Keep a snapshot or drop it, with all reasons."""
 
-    snapshot: SnapshotFacts
+    snapshot: DatedSnapshot
     keep: bool
     reasons: tuple[str, ...]
 
@@ -119,7 +119,7 @@ class RetentionPolicy:
         )  # the current day, and the one before the first
         return replace(self, daily=max(self.daily, days))
 
-    def decide(self, snapshots: Sequence[SnapshotFacts], *, now: float) -> list[RetentionVerdict]:
+    def decide(self, snapshots: Sequence[DatedSnapshot], *, now: float) -> list[RetentionVerdict]:
         """Decide on each snapshot, newest first."""
         ordered = sorted(
             snapshots, key=lambda facts: (facts.epoch, facts.created_at, facts.id), reverse=True
@@ -148,7 +148,7 @@ class RetentionPolicy:
 
 
 def _keep_periods(
-    ordered: Sequence[SnapshotFacts],
+    ordered: Sequence[DatedSnapshot],
     reasons: dict[str, list[str]],
     name: str,
     period_seconds: float,

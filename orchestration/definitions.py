@@ -43,8 +43,8 @@ from holdfast.orchestration.schedules import (
     compaction,
     durable_snapshots,
     failure_drills,
-    snapshot_proofs,
     retention,
+    snapshot_proofs,
 )
 from holdfast.orchestration.sensors.alerts import alerts
 from holdfast.orchestration.sensors.observer import stream_observer

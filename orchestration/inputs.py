@@ -21,7 +21,7 @@ from holdfast.streaming.sources.folder import ListedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamInputs:
+class InputFiles:
     """The input files of a stream that are there: those that are needed, and the others.
 
     Epochs from `first_epoch` on may be computed again.
@@ -34,14 +34,14 @@ class StreamInputs:
     margin: MarginVerdict
 
 
-def read_inputs(project: Project, stream: str) -> StreamInputs:
+def read_inputs(project: Project, stream: str) -> InputFiles:
     """Tell the needed input of a stream from the rest; `PermanentError` if its source has no files."""
     declared = _files_source(project, stream)
     files = open_files(project, declared).files(last_position(project, stream))
     needed: set[ListedFile] = set()
     for reader, sources in _readers(project, name_place(project, declared)).items():
         needed |= _needed_by(project, reader, sources, files)
-    return StreamInputs(
+    return InputFiles(
         stream=stream,
         first_epoch=_first_epoch(project, stream),
         needed=tuple(file for file in files if file in needed),
@@ -50,7 +50,7 @@ def read_inputs(project: Project, stream: str) -> StreamInputs:
     )
 
 
-def delete_unneeded(project: Project, inputs: StreamInputs) -> None:
+def delete_unneeded(project: Project, inputs: InputFiles) -> None:
     """Delete the files that are not needed, and no other: one that has changed since it was listed stays."""
     source = open_files(project, _files_source(project, inputs.stream))
     for file in inputs.unneeded:

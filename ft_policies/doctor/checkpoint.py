@@ -43,8 +43,8 @@ def checkpoint_findings(examined: ExaminedStream) -> Iterator[Finding]:
             f"in commits/ but not in offsets/, which ends at {max(facts.offsets, default='none')}"
         )
         yield _finding(examined, facts, FindingKind.COMMIT_AHEAD_OF_OFFSET, evidence, ahead)
-    if facts.state_faults:
-        yield _finding(examined, facts, FindingKind.STATE_FILE, _format_faults(facts))
+    if facts.state_damage:
+        yield _finding(examined, facts, FindingKind.STATE_FILE, _format_damage(facts))
 
 
 def _ahead(facts: CheckpointFacts) -> list[int]:
@@ -67,9 +67,9 @@ def _between(numbers: Sequence[int]) -> set[int]:
     return set(range(min(numbers, default=0), max(numbers, default=0))) - set(numbers)
 
 
-def _format_faults(facts: CheckpointFacts) -> str:
-    shown = [f"{fault.path}: {fault.reason}" for fault in facts.state_faults[:SHOWN_FILES]]
-    more = len(facts.state_faults) - len(shown)
+def _format_damage(facts: CheckpointFacts) -> str:
+    shown = [f"{damage.path}: {damage.reason}" for damage in facts.state_damage[:SHOWN_FILES]]
+    more = len(facts.state_damage) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more else "")
 
 

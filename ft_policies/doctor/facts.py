@@ -8,7 +8,7 @@ NOTHING = -1  # before epoch 0
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Damage:
     """A damaged or missing file or pack, and the reason."""
 
     path: str
@@ -25,7 +25,7 @@ class CheckpointFacts:
     has_metadata: bool
     offsets: tuple[int, ...]
     commits: tuple[int, ...]
-    state_faults: tuple[Fault, ...] = ()
+    state_damage: tuple[Damage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class SnapshotFacts:
     rows_after: int
     unreadable: str = ""
     lost_packs: tuple[str, ...] = ()
-    pack_faults: tuple[Fault, ...] = ()
-    state_faults: tuple[Fault, ...] = ()
+    pack_damage: tuple[Damage, ...] = ()
+    state_damage: tuple[Damage, ...] = ()
     """State files that were damaged before they were shipped: their digests match the damage."""
     catalogued: bool = True
 
     @property
     def good(self) -> bool:
         """Whether it can be restored, as far as it was examined."""
-        return not (self.unreadable or self.lost_packs or self.pack_faults or self.state_faults)
+        return not (self.unreadable or self.lost_packs or self.pack_damage or self.state_damage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

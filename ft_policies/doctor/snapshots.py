@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.ft_policies.doctor.facts import ExaminedStream, Fault, SnapshotFacts
+from holdfast.ft_policies.doctor.facts import Damage, ExaminedStream, SnapshotFacts
 from holdfast.ft_policies.doctor.findings import (
     Advice,
     Finding,
@@ -14,7 +14,7 @@ from holdfast.ft_policies.doctor.findings import (
     replay_from,
 )
 
-SHOWN_FAULTS = 3
+SHOWN_DAMAGE = 3
 UNDO = "--undo puts them back, until --confirm deletes them"
 
 
@@ -55,21 +55,21 @@ def _diagnose_damage(snapshot: SnapshotFacts) -> tuple[FindingKind, str]:
         return FindingKind.PACK_GONE, "missing in the object store: " + ", ".join(
             snapshot.lost_packs
         )
-    if snapshot.pack_faults:
-        return FindingKind.PACK_DAMAGED, _format_faults(snapshot.pack_faults)
-    faults = _format_faults(snapshot.state_faults)
-    return FindingKind.SHIPPED_DAMAGED, f"damaged on the disk of {snapshot.replica}: {faults}"
+    if snapshot.pack_damage:
+        return FindingKind.PACK_DAMAGED, _format_damage(snapshot.pack_damage)
+    damaged = _format_damage(snapshot.state_damage)
+    return FindingKind.SHIPPED_DAMAGED, f"damaged on the disk of {snapshot.replica}: {damaged}"
 
 
-def _format_faults(faults: Sequence[Fault]) -> str:
-    shown = [f"{fault.path}: {fault.reason}" for fault in faults[:SHOWN_FAULTS]]
-    more = len(faults) - len(shown)
+def _format_damage(damaged: Sequence[Damage]) -> str:
+    shown = [f"{damage.path}: {damage.reason}" for damage in damaged[:SHOWN_DAMAGE]]
+    more = len(damaged) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more else "")
 
 
 def _set_aside(examined: ExaminedStream, snapshot: SnapshotFacts) -> Repair:
     does = "sets it aside, so that a restore uses the one before without trying this one"
-    if snapshot.replica == examined.primary and not snapshot.state_faults:
+    if snapshot.replica == examined.primary and not snapshot.state_damage:
         does += "; the next snapshot of the primary will be complete again"
     return Repair(
         kind=RepairKind.SET_ASIDE_SNAPSHOTS,

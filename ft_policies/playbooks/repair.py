@@ -239,7 +239,7 @@ def _set_aside_snapshots(examined: ExaminedStream, due: Due) -> RepairStep | Non
     if RepairKind.REBUILD_STATE in due:
         going |= set(unusable)
     if RepairKind.RESTART_PRIMARY in due:
-        going |= {snapshot.id for snapshot in unusable.values() if snapshot.state_faults}
+        going |= {snapshot.id for snapshot in unusable.values() if snapshot.state_damage}
     if RepairKind.SHIP_SNAPSHOT in due:
         primary = examined.primary
         going |= {snapshot.id for snapshot in unusable.values() if snapshot.replica == primary}

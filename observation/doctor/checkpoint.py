@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.ft_policies.doctor.facts import CheckpointFacts, Fault
+from holdfast.ft_policies.doctor.facts import CheckpointFacts, Damage
 from holdfast.observation.status import StreamStatus
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.process import HOST
 from holdfast.resources.vault.checkpoint_files import list_numbers
-from holdfast.resources.vault.integrity import find_changed_files, find_state_faults
+from holdfast.resources.vault.integrity import find_changed_files, find_state_damage
 from holdfast.resources.vault.manifest import Manifest
 
 
@@ -26,7 +26,7 @@ def examine_checkpoint(
         # An epoch is planned before it is committed: commits that are read first are never ahead.
         commits, offsets = _log(folder / "commits"), _log(folder / "offsets")
         has_metadata = (folder / "metadata").is_file()
-        faults = _faults(folder, commits, shipped, deep=deep)
+        damaged = _find_damage(folder, commits, shipped, deep=deep)
     except FileNotFoundError:  # it was removed meanwhile
         return None
     if not (commits or offsets or has_metadata):
@@ -38,19 +38,19 @@ def examine_checkpoint(
         has_metadata=has_metadata,
         offsets=offsets,
         commits=commits,
-        state_faults=faults,
+        state_damage=damaged,
     )
 
 
-def _faults(
+def _find_damage(
     folder: Path, commits: Sequence[int], shipped: Manifest | None, *, deep: bool
-) -> tuple[Fault, ...]:
-    faults = list(find_state_faults(folder, commits[-1])) if commits else []
+) -> tuple[Damage, ...]:
+    damaged = list(find_state_damage(folder, commits[-1])) if commits else []
     if shipped is not None:
-        paths = {fault.path for fault in faults}
+        paths = {damage.path for damage in damaged}
         changed = find_changed_files(folder, shipped, deep=deep)
-        faults += [fault for fault in changed if fault.path not in paths]
-    return tuple(faults)
+        damaged += [damage for damage in changed if damage.path not in paths]
+    return tuple(damaged)
 
 
 def current_checkpoint(row: ReplicaRow) -> Path | None:

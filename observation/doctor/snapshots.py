@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.ft_policies.doctor.facts import CheckpointFacts, Fault, SnapshotFacts
+from holdfast.ft_policies.doctor.facts import CheckpointFacts, Damage, SnapshotFacts
 from holdfast.resources.object_store.s3 import ObjectStore
 from holdfast.resources.project import Project
 from holdfast.resources.vault.integrity import hash_file
@@ -45,22 +45,24 @@ def match_damage(
     """Add to each snapshot the damage of the checkpoint that it contains: files with the same bytes."""
     if checkpoint is None:
         return stored.snapshots
-    damage: dict[tuple[str, bytes], Fault] = {}
-    for fault in checkpoint.state_faults:
-        with suppress(OSError):  # the file is missing, or the fault is about a folder
-            damage[fault.path, hash_file(Path(checkpoint.where) / fault.path)] = fault
+    by_content: dict[tuple[str, bytes], Damage] = {}
+    for damage in checkpoint.state_damage:
+        with suppress(OSError):  # the file is missing, or a folder is damaged
+            by_content[damage.path, hash_file(Path(checkpoint.where) / damage.path)] = damage
     return tuple(
-        _add_damage(snapshot, stored.manifests.get(snapshot.id), damage)
+        _add_damage(snapshot, stored.manifests.get(snapshot.id), by_content)
         for snapshot in stored.snapshots
     )
 
 
 def _add_damage(
-    snapshot: SnapshotFacts, manifest: Manifest | None, damage: Mapping[tuple[str, bytes], Fault]
+    snapshot: SnapshotFacts,
+    manifest: Manifest | None,
+    by_content: Mapping[tuple[str, bytes], Damage],
 ) -> SnapshotFacts:
     files = () if manifest is None else manifest.files
-    damaged = tuple(damage[f.path, f.sha256] for f in files if (f.path, f.sha256) in damage)
-    return replace(snapshot, state_faults=damaged)
+    damaged = tuple(by_content[f.path, f.sha256] for f in files if (f.path, f.sha256) in by_content)
+    return replace(snapshot, state_damage=damaged)
 
 
 def packs_prefix(stream: str) -> str:
@@ -97,7 +99,7 @@ def examine_snapshots(
             rows_after=rows_after,
             unreadable=unreadable.get(name.id, ""),
             lost_packs=() if manifest is None else _lost(manifest, sizes),
-            pack_faults=() if manifest is None else _faults(manifest, sizes, wrong),
+            pack_damage=() if manifest is None else _find_damage(manifest, sizes, wrong),
             catalogued=name.id in rows,
         )
 
@@ -115,15 +117,15 @@ def _lost(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(pack for pack in manifest.packs if pack not in sizes)
 
 
-def _faults(
+def _find_damage(
     manifest: Manifest, sizes: Mapping[str, int], wrong: Mapping[PackedFile, str]
-) -> tuple[Fault, ...]:
+) -> tuple[Damage, ...]:
     lengths = [
-        Fault(f"pack {pack}", f"it has {sizes[pack]} bytes, not {size}")
+        Damage(f"pack {pack}", f"it has {sizes[pack]} bytes, not {size}")
         for pack, size in manifest.packs.items()
         if sizes.get(pack, size) != size
     ]
-    digests = [Fault(f"pack {f.pack}", wrong[f]) for f in manifest.files if f in wrong]
+    digests = [Damage(f"pack {f.pack}", wrong[f]) for f in manifest.files if f in wrong]
     return tuple(lengths + digests)
 
 

@@ -32,7 +32,7 @@ class ScratchRestored(StepResult):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recomputed(StepResult):
+class EpochRecomputed(StepResult):
     """The output of the epoch, which is the same as was committed."""
 
     rows: int
@@ -96,7 +96,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
         restored = vault.restore(vault.manifest(snapshot), self._checkpoint, durable=False)
         return ScratchRestored(files=restored.files, bytes=restored.bytes)
 
-    def _recompute(self, epoch: int) -> Recomputed:
+    def _recompute(self, epoch: int) -> EpochRecomputed:
         row = self.project.store.streams.get(self.stream)
         entry = self.project.store.ledger.get(self.stream, epoch)
         assert row is not None, "a stream with snapshots was declared"  # noqa: S101
@@ -112,7 +112,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
                 f"({computed.rows} rows), but {entry.digest} ({entry.rows} rows) was committed",
                 hint="check whether the job is deterministic, and whether its code was changed since",
             )
-        return Recomputed(rows=computed.rows, digest=computed.digest)
+        return EpochRecomputed(rows=computed.rows, digest=computed.digest)
 
     @property
     def _folder(self) -> Path:

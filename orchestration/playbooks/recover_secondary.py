@@ -97,7 +97,9 @@ def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
     view = status.secondary_view()
     if view is None or next_step(status.recover_facts()) != step:
         return StepSkipped()
-    desired = view.desire_for(SwitchChange(step.switch, step.on), status.recover_facts().wanted)
+    desired = view.desire_for(
+        SwitchChange(step.switch, step.on), status.recover_facts().tier_switches
+    )
     generation = store.replicas.desire(view.id, desired, slot=Slot.SECONDARY)
     if generation is None:
         return StepSkipped(HAS_MOVED)

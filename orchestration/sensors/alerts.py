@@ -63,7 +63,9 @@ def alerts(
     notify: Sequence[NotifyTarget], checks: Iterable[dg.AssetCheckKey]
 ) -> dg.SensorDefinition:
     """Build the sensor that sends an alert for every event that needs an operator."""
-    watched = [key for key in checks if key.name != TIER_IS_COVERED]  # its incident raises the alert
+    watched = [
+        key for key in checks if key.name != TIER_IS_COVERED
+    ]  # its incident raises the alert
     delivery, targets = AlertDelivery(), {name_target(target): target for target in notify}
 
     @dg.sensor(

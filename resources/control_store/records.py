@@ -107,7 +107,7 @@ class Phase(StrEnum):
 class StreamRow:
     """A declared stream and its desired state; an interval that is `None` is as declared.
 
-    `rollout` is the number of the last migration that was finished, 0 before the first.
+    `rollout`, the stored name of a migration's number, is that of the last one that was finished, 0 before the first.
     """
 
     name: str

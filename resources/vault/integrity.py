@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.ft_policies.doctor.facts import Fault
+from holdfast.ft_policies.doctor.facts import Damage
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.vault.checkpoint_files import (
     find_chain,
@@ -68,11 +68,11 @@ def require_whole(checkpoint: Path, paths: Iterable[str]) -> None:
     codec = read_codec(checkpoint)
     for path in paths:
         file = checkpoint / path
-        fault = "it is empty" if file.stat().st_size == 0 else None
-        fault = fault or _find_format_damage(file, codec, of_blocks=find_frame_damage)
-        if fault is not None:
+        damage = "it is empty" if file.stat().st_size == 0 else None
+        damage = damage or _find_format_damage(file, codec, of_blocks=find_frame_damage)
+        if damage is not None:
             raise PermanentError(
-                f"{path} of {checkpoint} is damaged: {fault}",
+                f"{path} of {checkpoint} is damaged: {damage}",
                 hint="run `holdfast doctor`; older snapshots are not affected",
             )
 
@@ -120,7 +120,7 @@ def _find_checksum_damage(file: Path) -> str | None:
     return None if at == len(expected) else "it is shorter than its checksum file says"
 
 
-def find_state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
+def find_state_damage(checkpoint: Path, epoch: int) -> Iterator[Damage]:
     """The damage that prevents Spark from continuing after an epoch, in each state store."""
     codec = read_codec(checkpoint)
     for operator in list_numbered_folders(checkpoint / "state"):
@@ -130,19 +130,19 @@ def find_state_faults(checkpoint: Path, epoch: int) -> Iterator[Fault]:
         except FileNotFoundError:
             continue
         except (PermanentError, ValueError, KeyError, IndexError) as error:
-            yield Fault(f"{home}/_metadata", str(error))
+            yield Damage(f"{home}/_metadata", str(error))
             continue
         for store in stores:
-            yield from _store_faults(checkpoint, store, epoch + 1, codec)
+            yield from _find_store_damage(checkpoint, store, epoch + 1, codec)
 
 
-def find_changed_files(checkpoint: Path, manifest: Manifest, *, deep: bool) -> Iterator[Fault]:
+def find_changed_files(checkpoint: Path, manifest: Manifest, *, deep: bool) -> Iterator[Damage]:
     """State files that changed since they were shipped; `deep` compares digests, not only lengths."""
     for file in manifest.files:
         if file.path.startswith("state/") and not names_its_folder(file):
             reason = _find_change(checkpoint / file.path, file, deep=deep)
             if reason is not None:
-                yield Fault(file.path, reason)
+                yield Damage(file.path, reason)
 
 
 def _find_change(local: Path, file: PackedFile, *, deep: bool) -> str | None:
@@ -164,37 +164,37 @@ def hash_file(file: Path) -> bytes:
         return hashlib.file_digest(opened, "sha256").digest()
 
 
-def _store_faults(checkpoint: Path, store: str, version: int, codec: str) -> Iterator[Fault]:
+def _find_store_damage(checkpoint: Path, store: str, version: int, codec: str) -> Iterator[Damage]:
     home = checkpoint / store
     names = [entry.name for entry in list_entries(home) if entry.is_file()]
     try:
         chain = find_chain(names, version, store=store)
     except PermanentError as error:
-        yield Fault(store, str(error).removeprefix(f"{store} "))
+        yield Damage(store, str(error).removeprefix(f"{store} "))
         return
     for name in chain.names:
         reason = find_damage(home / name, codec=codec)
         if reason is not None:
-            yield Fault(f"{store}/{name}", reason)
+            yield Damage(f"{store}/{name}", reason)
         elif name.endswith(".zip"):
-            yield from _shared_faults(home, store, name)
+            yield from _find_shared_damage(home, store, name)
 
 
-def _shared_faults(home: Path, store: str, archive: str) -> Iterator[Fault]:
+def _find_shared_damage(home: Path, store: str, archive: str) -> Iterator[Damage]:
     try:
         needed = read_shared_sizes(home / archive)
     except FileNotFoundError:
         return
     except PermanentError as error:
-        yield Fault(f"{store}/{archive}", str(error))
+        yield Damage(f"{store}/{archive}", str(error))
         return
     for name, size_bytes in needed.items():
         file = home / name
         if not file.is_file():
             if (home / archive).is_file():
-                yield Fault(f"{store}/{name}", f"it is missing, and {archive} needs it")
+                yield Damage(f"{store}/{name}", f"it is missing, and {archive} needs it")
         elif file.stat().st_size != size_bytes:
             length = f"it has {file.stat().st_size} bytes, but {archive} names {size_bytes}"
-            yield Fault(f"{store}/{name}", length)
+            yield Damage(f"{store}/{name}", length)
         elif (reason := find_damage(file)) is not None:
-            yield Fault(f"{store}/{name}", reason)
+            yield Damage(f"{store}/{name}", reason)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
-from holdfast.ft_policies.snapshots import RetentionPolicy, RetentionVerdict, SnapshotFacts
+from holdfast.ft_policies.snapshots import DatedSnapshot, RetentionPolicy, RetentionVerdict
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore, StoredObject
 from holdfast.resources.vault.listing import SUFFIX, Listing, aside_prefix
 from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
@@ -54,8 +54,8 @@ def _judge_superseded(listed: Listing, snapshot: SnapshotRecord, now: float) -> 
     return RetentionVerdict(_facts(snapshot), keep=keep, reasons=(since,))
 
 
-def _facts(snapshot: SnapshotRecord) -> SnapshotFacts:
-    return SnapshotFacts(snapshot.id, snapshot.epoch, snapshot.created_at)
+def _facts(snapshot: SnapshotRecord) -> DatedSnapshot:
+    return DatedSnapshot(snapshot.id, snapshot.epoch, snapshot.created_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,7 +239,7 @@ class SimulatedPair:
         if view is None or secondary is None or secondary.id != step.secondary:
             return
         secondary.desired = view.desire_for(
-            SwitchChange(step.switch, step.on), self.observed().wanted
+            SwitchChange(step.switch, step.on), self.observed().tier_switches
         )
         for _ in range(0 if cut else 5):
             secondary.follow()

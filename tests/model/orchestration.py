@@ -283,8 +283,8 @@ def _turn_switch(state: State, step: TurnSwitch, bound: Bound) -> State:
     if row is None or row.id != step.secondary:
         return state
     view = _view(state, row, bound)
-    wanted = _facts(state, bound).wanted
-    desired = view.desire_for(SwitchChange(step.switch, step.on), wanted)
+    switches = _facts(state, bound).tier_switches
+    desired = view.desire_for(SwitchChange(step.switch, step.on), switches)
     store, _ = rule.desire(state.store, view.id, names_of(desired), SECONDARY)
     return state._replace(store=store)
 

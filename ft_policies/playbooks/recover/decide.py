@@ -83,17 +83,17 @@ def _undo_migration(facts: RecoverFacts) -> RecoverStep | None:
 
 def _adjust_secondary(facts: RecoverFacts) -> RecoverStep | None:
     """Bring the secondary of a healthy primary to the switches of its tier."""
-    secondary, wanted = facts.secondary, facts.wanted
+    secondary, switches = facts.secondary, facts.tier_switches
     if secondary is None:
-        return None if wanted == OFF else _launch_secondary(facts)
+        return None if switches == OFF else _launch_secondary(facts)
     if secondary.health.failed or secondary.health is Health.STOPPING:
         return _stop_secondary(secondary)
     if secondary.migration != facts.desired_migration:
         return AwaitSecondaryExit(secondary.id)
-    if secondary.paused and wanted.process:
+    if secondary.paused and switches.process:
         return None
-    change = secondary.next_change(wanted)
-    if wanted == OFF and (change is None or change.switch is Switch.DEPLOY):
+    change = secondary.next_change(switches)
+    if switches == OFF and (change is None or change.switch is Switch.DEPLOY):
         return AwaitSecondaryExit(secondary.id)
     return None if change is None else TurnSwitch(secondary.id, change.switch, change.on)
 

@@ -18,18 +18,18 @@ class SecondaryView:
     paused: bool = False
     migration: int = 0
 
-    def next_change(self, wanted: Switches) -> SwitchChange | None:
+    def next_change(self, target: Switches) -> SwitchChange | None:
         """The change that comes next, even if only an earlier plan's desire has to be corrected."""
-        changes = switch_changes(self.observed, wanted) or switch_changes(self.desired, wanted)
+        changes = switch_changes(self.observed, target) or switch_changes(self.desired, target)
         return changes[0] if changes else None
 
-    def desire_for(self, change: SwitchChange, wanted: Switches) -> Switches:
+    def desire_for(self, change: SwitchChange, target: Switches) -> Switches:
         """The switches to desire so that this change happens and no other switch goes off.
 
-        A switch that is on stays on, whatever an earlier plan desired; a wanted switch that is already
+        A switch that is on stays on, whatever an earlier plan desired; a switch of the target that is already
         desired stays desired.
         """
         desired = self.observed
-        for switch in self.desired.on() & wanted.on():
+        for switch in self.desired.on() & target.on():
             desired = desired.turn(switch, on=True)
         return desired.turn(change.switch, change.on)

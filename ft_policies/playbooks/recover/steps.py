@@ -55,7 +55,7 @@ class RecoverFacts:
     migration: MigrationFacts | None = None
 
     @property
-    def wanted(self) -> Switches:
+    def tier_switches(self) -> Switches:
         """The switches that the secondary should have on; during a migration, those of the target."""
         return SECONDARY[self.tier] if self.migration is None else READY[self.migration.protocol]
 
@@ -210,7 +210,7 @@ class TurnSwitch:
         turned = replace(
             view,
             health=Health.HEALTHY,
-            desired=view.desire_for(SwitchChange(self.switch, self.on), facts.wanted),
+            desired=view.desire_for(SwitchChange(self.switch, self.on), facts.tier_switches),
             observed=view.observed.turn(self.switch, self.on),
         )
         return replace(facts, secondary=turned)

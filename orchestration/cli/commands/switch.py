@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from holdfast.resources.project import Project
 
 
-
 def register(app: typer.Typer) -> None:
     app.command(epilog="Example:  holdfast switch word_count active_standby --dry-run")(switch)
 

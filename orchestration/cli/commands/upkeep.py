@@ -18,7 +18,7 @@ from holdfast.orchestration.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.orchestration.inputs import StreamInputs
+    from holdfast.orchestration.inputs import InputFiles
     from holdfast.streaming.sources.folder import ListedFile
 
 
@@ -56,7 +56,7 @@ def inputs(
         term.out.print(f"{DONE} {fmt.plural(len(stream_inputs.unneeded), 'input file')} deleted")
 
 
-def _show(term: Terminal, inputs: "StreamInputs", *, as_json: bool) -> None:
+def _show(term: Terminal, inputs: "InputFiles", *, as_json: bool) -> None:
     if as_json:
         term.json(
             {

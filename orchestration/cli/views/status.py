@@ -65,7 +65,9 @@ def _remarks(facts: "StreamFacts") -> list[str]:
         changed = f"declared and not migrated: {', '.join(facts.not_migrated)}"
         remarks.append(f"{name} {changed}; run `holdfast migrate {escape(facts.stream)}`")
     if not facts.tier_covered:
-        remarks.append(f"{name} [yellow]should have {facts.tier}: {escape(facts.tier_reason)}[/yellow]")
+        remarks.append(
+            f"{name} [yellow]should have {facts.tier}: {escape(facts.tier_reason)}[/yellow]"
+        )
     return remarks if facts.change is None else [*remarks, f"{name} {change_line(facts.change)}"]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.ft_policies.retention import EpochFacts, first_epoch_to_keep
-from holdfast.ft_policies.snapshots import RetentionPolicy, SnapshotFacts
+from holdfast.ft_policies.snapshots import DatedSnapshot, RetentionPolicy
 
 DAY = 86400.0
 
@@ -47,7 +47,7 @@ def test_what_is_pruned_stays_pruned() -> None:
 @pytest.mark.parametrize("hour", [0, 1, 12, 23])
 def test_a_snapshot_from_before_the_window_is_always_kept(hour: int) -> None:
     window, now = 3 * DAY, 100 * DAY + hour * 3600
-    shipped = [SnapshotFacts(str(n), n, now - n * 3600) for n in range(24 * 20)]
+    shipped = [DatedSnapshot(str(n), n, now - n * 3600) for n in range(24 * 20)]
     verdicts = RetentionPolicy(last=2).covering(window).decide(shipped, now=now)
     kept = [verdict.snapshot for verdict in verdicts if verdict.keep]
     assert min(snapshot.created_at for snapshot in kept) <= now - window

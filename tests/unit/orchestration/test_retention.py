@@ -9,7 +9,7 @@ from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.scheduler.instigation import TickData, TickStatus
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
-from holdfast.ft_policies.snapshots import RetentionVerdict, SnapshotFacts
+from holdfast.ft_policies.snapshots import DatedSnapshot, RetentionVerdict
 from holdfast.observation.growth import epoch_facts
 from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG, DagsterLimits, prune_dagster
 from holdfast.orchestration.retention import (
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
 
 
 def kept(epoch: int) -> list[RetentionVerdict]:
-    return [RetentionVerdict(SnapshotFacts("s", epoch, 0.0), keep=True, reasons=("kept",))]
+    return [RetentionVerdict(DatedSnapshot("s", epoch, 0.0), keep=True, reasons=("kept",))]
 
 
 def test_epochs_within_the_restore_window_are_kept(project: SimulatedProject) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.ft_policies.doctor.diagnosis import diagnose
-from holdfast.ft_policies.doctor.facts import ExaminedStream, Fault, Leftover, LostInput, Skipped
+from holdfast.ft_policies.doctor.facts import Damage, ExaminedStream, Leftover, LostInput, Skipped
 from holdfast.ft_policies.doctor.findings import (
     Cost,
     Finding,
@@ -64,7 +64,7 @@ def test_an_epoch_that_is_planned_and_not_yet_committed_is_no_finding() -> None:
         ),
         ({"has_metadata": False}, Kind.MISSING_METADATA, Severity.CRITICAL, ()),
         (
-            {"state_faults": (Fault("state/0/0/9.delta", "it is empty"),)},
+            {"state_damage": (Damage("state/0/0/9.delta", "it is empty"),)},
             Kind.STATE_FILE,
             Severity.CRITICAL,
             (),
@@ -88,8 +88,8 @@ def test_a_live_checkpoint_that_is_damaged_is_replaced_and_a_dead_one_is_a_note(
 UNUSABLE = {
     Kind.MANIFEST_UNREADABLE: {"unreadable": "it is no gzip"},
     Kind.PACK_GONE: {"lost_packs": ("p1",)},
-    Kind.PACK_DAMAGED: {"pack_faults": (Fault("pack p1", "it has 3 bytes, not 4"),)},
-    Kind.SHIPPED_DAMAGED: {"state_faults": (Fault("state/0/0/3.delta", "it is empty"),)},
+    Kind.PACK_DAMAGED: {"pack_damage": (Damage("pack p1", "it has 3 bytes, not 4"),)},
+    Kind.SHIPPED_DAMAGED: {"state_damage": (Damage("state/0/0/3.delta", "it is empty"),)},
 }
 
 

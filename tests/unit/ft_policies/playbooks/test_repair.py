@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.ft_policies.doctor.diagnosis import diagnose
-from holdfast.ft_policies.doctor.facts import ExaminedStream, Fault, Leftover, LostInput
+from holdfast.ft_policies.doctor.facts import Damage, ExaminedStream, Leftover, LostInput
 from holdfast.ft_policies.doctor.findings import RepairKind as Mend, Severity, worst_severity
 from holdfast.ft_policies.playbooks.base import plan_steps
 from holdfast.ft_policies.playbooks.repair import (
@@ -42,8 +42,8 @@ LOST = replace(NEW, lost_packs=("p1",))
 STAGED = Leftover(path="/t/data/1", of="epoch 1", staging=True)
 DRILL = Leftover(path="/home/drills/x", of="a drill")
 EXPIRED = LostInput(epoch=9, rows=100, file="9.json", reason="is gone")
-DAMAGED = a_checkpoint(state_faults=(Fault("state/0/0/9.delta", "it is empty"),))
-SHIPPED_SO = replace(NEW, state_faults=DAMAGED.state_faults)
+DAMAGED = a_checkpoint(state_damage=(Damage("state/0/0/9.delta", "it is empty"),))
+SHIPPED_SO = replace(NEW, state_damage=DAMAGED.state_damage)
 
 DAMAGES: dict[str, dict[str, object]] = {
     "checkpoint": {"checkpoint": DAMAGED},

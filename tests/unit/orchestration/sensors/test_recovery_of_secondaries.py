@@ -84,7 +84,9 @@ def test_an_incident_ends_when_another_tier_is_wanted(tmp_path: Path) -> None:
     assert incidents(projects)[0].state is IncidentState.CLOSED
 
 
-def test_a_secondary_that_is_starting_or_a_tier_that_is_covered_is_left_alone(tmp_path: Path) -> None:
+def test_a_secondary_that_is_starting_or_a_tier_that_is_covered_is_left_alone(
+    tmp_path: Path,
+) -> None:
     projects = standby_projects(tmp_path)
     with projects.open() as project:
         a_secondary(project, "s1", observed=OFF, desired=Switches(deploy=True))

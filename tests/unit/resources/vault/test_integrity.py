@@ -13,7 +13,7 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.vault.integrity import (
     CODEC,
     find_damage,
-    find_state_faults,
+    find_state_damage,
     read_codec,
     require_whole,
 )
@@ -126,7 +126,7 @@ def test_what_was_cut_is_found_and_not_shipped(tmp_path: Path, kind: StateKind, 
     written(tmp_path / path, (tmp_path / path).read_bytes()[:-10])
     with pytest.raises(PermanentError, match=f"{path} of .* is damaged"):
         require_whole(tmp_path, [path])
-    assert [fault.path for fault in find_state_faults(tmp_path, epoch)] == [path]
+    assert [damage.path for damage in find_state_damage(tmp_path, epoch)] == [path]
 
 
 def test_checksums_beside_a_file_find_a_single_changed_byte(tmp_path: Path) -> None:
@@ -151,15 +151,15 @@ def test_a_zip_is_read_through(tmp_path: Path) -> None:
     assert "it is not a zip file" in (find_damage(written(file, body[:20])) or "")
 
 
-def test_a_file_that_has_gone_meanwhile_is_no_fault(tmp_path: Path) -> None:
+def test_a_file_that_has_gone_meanwhile_is_no_damage(tmp_path: Path) -> None:
     assert find_damage(tmp_path / "1.delta") is None
 
 
 @pytest.mark.parametrize("kind", list(StateKind))
-def test_a_whole_checkpoint_has_no_faults(tmp_path: Path, kind: StateKind) -> None:
+def test_a_whole_checkpoint_has_no_damage(tmp_path: Path, kind: StateKind) -> None:
     checkpoint = SyntheticCheckpoint(tmp_path, kind=kind)
     epoch = checkpoint.commit(7)
-    assert list(find_state_faults(tmp_path, epoch)) == []
+    assert list(find_state_damage(tmp_path, epoch)) == []
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_a_version_that_cannot_be_reached_is_found(
     (tmp_path / "state/0/1" / file).unlink()
     if file == "5.snapshot":
         (tmp_path / "state/0/1/5.delta").unlink()
-    (fault,) = find_state_faults(tmp_path, epoch)
-    assert fault.path == "state/0/1"
-    assert reason in fault.reason
+    (damage,) = find_state_damage(tmp_path, epoch)
+    assert damage.path == "state/0/1"
+    assert reason in damage.reason
 
 
 def test_shared_files_of_rocksdb_must_be_there_at_their_length(tmp_path: Path) -> None:
@@ -188,14 +188,14 @@ def test_shared_files_of_rocksdb_must_be_there_at_their_length(tmp_path: Path) -
     first, second = sorted((tmp_path / "state/0/0/SSTs").glob("*.sst"))[-2:]
     first.unlink()
     second.write_bytes(second.read_bytes()[:-1])
-    faults = {fault.path: fault.reason for fault in find_state_faults(tmp_path, epoch)}
-    assert faults.pop(f"state/0/0/SSTs/{first.name}") == "it is missing, and 7.zip needs it"
-    (reason,) = faults.values()
+    reasons = {damage.path: damage.reason for damage in find_state_damage(tmp_path, epoch)}
+    assert reasons.pop(f"state/0/0/SSTs/{first.name}") == "it is missing, and 7.zip needs it"
+    (reason,) = reasons.values()
     assert "7.zip names" in reason
 
 
 def test_an_operator_must_say_which_stores_it_has(tmp_path: Path) -> None:
     epoch = SyntheticCheckpoint(tmp_path).commit(2)
     (tmp_path / "state/0/_metadata/metadata").write_text("v1\nnot json")
-    (fault,) = find_state_faults(tmp_path, epoch)
-    assert fault.path == "state/0/_metadata"
+    (damage,) = find_state_damage(tmp_path, epoch)
+    assert damage.path == "state/0/_metadata"

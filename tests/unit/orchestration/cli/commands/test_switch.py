@@ -61,7 +61,10 @@ def test_a_switch_shows_each_step_and_notes_that_the_tier_is_reached(
     turns = [line.split("TurnSwitch ")[1].split(" 0")[0] for line in lines if "TurnSwitch" in line]
     assert turns == ["receive on", "process on", "sync off"]
     assert lines[-1] == "✔ clicks  active_standby is covered"
-    assert (newest(project).why, newest(project).run[:4]) == ("requested on the command line", "cli-")
+    assert (newest(project).why, newest(project).run[:4]) == (
+        "requested on the command line",
+        "cli-",
+    )
     assert newest(project).reached_at is not None
 
 
