@@ -7,6 +7,7 @@ from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies import quantities
 from holdfast.observation.growth import (
     TableGrowth,
     find_margin,
@@ -29,7 +30,7 @@ def table_checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
     @dg.asset_check(
         asset=output_key(name),
         name="table_bounded",
-        description=f"The table has at most {MOST_FILES:,} files and {MOST_LOG_BYTES / 1e9:.1f} GB of log, and an "
+        description=f"The table has at most {MOST_FILES:,} files and {quantities.size(MOST_LOG_BYTES)} of log, and an "
         f"epoch is committed within {_slow_commit(declared):g} s.",
     )
     def table_bounded(projects: dg.ResourceParam[ProjectResource]) -> dg.AssetCheckResult:
@@ -50,10 +51,10 @@ def judge_table(declared: StreamDeclaration, growth: TableGrowth | None) -> dg.A
         > MOST_FILES,
         f"{growth.files:,} files, which a compaction leaves as they are: take columns with fewer values for "
         "sink.partition_by, in a new stream": growth.files > MOST_FILES >= growth.mergeable,
-        f"{growth.log_bytes / 1e9:.1f} GB of log: shorten retention.table_versions, or make epochs longer, and see "
+        f"{quantities.size(growth.log_bytes)} of log: shorten retention.table_versions, or make epochs longer, and see "
         "whether the schedules `compaction` and `retention` are on": growth.log_bytes
         > MOST_LOG_BYTES,
-        f"a commit took {commit:.1f} s: look at the storage of the table; each recovery waits for one commit": commit
+        f"a commit took {quantities.seconds(commit)}: look at the storage of the table; each recovery waits for one commit": commit
         > _slow_commit(declared),
     }
     present = [problem for problem, is_one in problems.items() if is_one]
@@ -61,7 +62,7 @@ def judge_table(declared: StreamDeclaration, growth: TableGrowth | None) -> dg.A
         passed=not present,
         severity=dg.AssetCheckSeverity.WARN,
         description="; ".join(present)
-        or f"{growth.files:,} files, {growth.log_bytes / 1e6:.1f} MB of log",
+        or f"{growth.files:,} files, {quantities.size(growth.log_bytes)} of log",
         metadata={
             "files": growth.files,
             "log_bytes": growth.log_bytes,

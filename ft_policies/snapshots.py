@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import PermanentError
 
 
@@ -58,12 +59,13 @@ class CheckpointPolicy:
             )
         if self.seconds is not None and seconds_since >= self.seconds:
             return Ship(
-                f"{seconds_since:.1f} s since the last snapshot, the limit is {self.seconds} s"
+                f"{quantities.seconds(seconds_since)} since the last snapshot, the limit is {self.seconds} s"
             )
         if self.bytes is not None and bytes_since >= self.bytes:
-            return Ship(f"{bytes_since} bytes since the last snapshot, the limit is {self.bytes}")
+            new, limit = quantities.size(bytes_since), quantities.size(self.bytes)
+            return Ship(f"{new} since the last snapshot, the limit is {limit}")
         return Hold(
-            f"{epochs_since} epochs, {seconds_since:.1f} s and {bytes_since} bytes: no limit reached"
+            f"{epochs_since} epochs, {quantities.seconds(seconds_since)} and {quantities.size(bytes_since)}: no limit reached"
         )
 
 

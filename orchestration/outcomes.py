@@ -6,6 +6,7 @@ outcome come from the records of all of them, not from the steps of the last run
 
 from dataclasses import dataclass
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.playbooks.recover.steps import AwaitCatchUp
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import STEPS
@@ -56,7 +57,9 @@ class RecoveryOutcome:
     def timeline(self) -> str:
         """The steps with their durations, in one line."""
         detected = (
-            () if self.detect_seconds is None else (f"detected after {self.detect_seconds:.2f} s",)
+            ()
+            if self.detect_seconds is None
+            else (f"detected after {quantities.seconds(self.detect_seconds)}",)
         )
         parts = (detected, self.primary_steps, self.done)
         return "; ".join(", ".join(part) for part in parts if part) or "nothing to do"
@@ -64,14 +67,12 @@ class RecoveryOutcome:
     @property
     def sentence(self) -> str:
         """The outcome as a sentence."""
-        covered = f"{self.tier} covered again after {self.redundancy_seconds:.1f} s"
+        after = f"after {quantities.seconds(self.redundancy_seconds)}"
+        covered = f"{self.tier} covered again {after}"
         if not self.wanted:
-            covered = f"stopped after {self.redundancy_seconds:.1f} s"
+            covered = f"stopped {after}"
         if self.paused:
-            covered = (
-                f"the secondary is back after {self.redundancy_seconds:.1f} s, "
-                f"paused, covers {self.covered}"
-            )
+            covered = f"the secondary is back {after}, paused, covers {self.covered}"
         if self.recovery_seconds is None:
             return covered
         recovered = recovery_sentence(self.recovery_seconds, self.objective_seconds)
@@ -155,7 +156,7 @@ def _primary_steps(
         return ()
     latest = project.store.samples.latest(primary.stream, replica=primary.id)
     return tuple(
-        f"{step} {latest[name].value:.2f} s"
+        f"{step} {quantities.seconds(latest[name].value)}"
         for name, step in STEPS.items()
         if name in latest and latest[name].at >= since_at
     )
@@ -172,7 +173,9 @@ def _done_steps(project: Project, incident: Incident) -> list[JournalLine]:
 
 def _describe(line: JournalLine) -> str:
     failed = f" failed: {line.failure}" if line.failure else ""
-    return f"{journal_title(line.step, line.detail)} {line.seconds or 0.0:.2f} s{failed}"
+    return (
+        f"{journal_title(line.step, line.detail)} {quantities.seconds(line.seconds or 0.0)}{failed}"
+    )
 
 
 def _caught_up_at(done: list[JournalLine]) -> float | None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.ft_policies.tiers import Tier
 
@@ -129,7 +130,9 @@ class InjectFault:
 
     def describe(self) -> str:
         seconds = self.predicted_seconds
-        predicted = "no prediction yet" if seconds is None else f"predicted: {seconds:.1f} s"
+        predicted = (
+            "no prediction yet" if seconds is None else f"predicted: {quantities.seconds(seconds)}"
+        )
         return f"{_EFFECTS[self.fault].format(self.primary)}; in {self.tier}, {predicted}"
 
     def after(self, facts: DrillFacts) -> DrillFacts:

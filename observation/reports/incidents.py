@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.costs.report import Cell
 from holdfast.observation.playbook_runs import step_subject
 from holdfast.observation.reports.files import Rows
@@ -39,14 +40,14 @@ def _row(incident: Incident, steps: str, now: float) -> dict[str, Cell]:
 
 
 def timeline(incident: Incident, lines: Iterable[JournalLine]) -> str:
-    """`+2.1 s Fence 0.01 s; +2.2 s Launch 0.30 s`: the steps, timed from the opening of the incident."""
+    """`+2.1 s Fence 0.01 s; +2.2 s Launch 0.3 s`: the steps, timed from the opening of the incident."""
     steps = [
-        f"+{line.at - (line.seconds or 0.0) - incident.opened_at:.1f} s {describe_step(line)}"
+        f"+{quantities.seconds(line.at - (line.seconds or 0.0) - incident.opened_at)} {describe_step(line)}"
         for line in lines
         if line.incident == incident.id and line.phase is not Phase.INTENT
     ]
     if incident.state is IncidentState.CLOSED and incident.closed_at is not None:
-        steps.append(f"+{incident.closed_at - incident.opened_at:.1f} s closed")
+        steps.append(f"+{quantities.seconds(incident.closed_at - incident.opened_at)} closed")
     return "; ".join(steps)
 
 
@@ -54,4 +55,4 @@ def describe_step(line: JournalLine) -> str:
     """Describe a step that was done or failed: its name, its subject and its seconds."""
     name = " ".join(word for word in (line.step, step_subject(line.detail)) if word)
     failed = f" failed: {line.failure}" if line.failure or line.phase is Phase.FAILED else ""
-    return f"{name} {line.seconds or 0.0:.2f} s{failed}"
+    return f"{name} {quantities.seconds(line.seconds or 0.0)}{failed}"

@@ -1,64 +1,44 @@
-"""Quantities as text, at most three significant digits with a unit, and the lists that options take."""
+"""What commands show: quantities as text, and the lists that options take."""
 
 from collections.abc import Mapping
-from math import floor, inf, isfinite, log10
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from holdfast.ft_policies.playbooks.recover.steps import switch_change
+from holdfast.ft_policies.quantities import NONE, age, count, number, plural, seconds, size
 from holdfast.ft_policies.tiers import Tier
 
-BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
+__all__ = [
+    "MAX_LIST_LENGTH",
+    "MIN_SHOWN_SHARE",
+    "NONE",
+    "age",
+    "count",
+    "interval",
+    "money",
+    "number",
+    "parse_seconds",
+    "plural",
+    "prediction",
+    "proof",
+    "require_suffix",
+    "seconds",
+    "share",
+    "size",
+    "tiers",
+    "turn",
+]
+
 MIN_SHOWN_SHARE = 0.005
 MAX_LIST_LENGTH = 50
-NONE = "-"
-
-
-def number(value: float, *, max_decimals: int = 6) -> str:
-    """`0.0412`, `1.4`, `12.3`, `123`, `1,234`: three significant digits, whole from 100 on."""
-    magnitude = floor(log10(abs(value))) if value else 0
-    decimals = min(max(2 - magnitude, 0), max_decimals)
-    text = f"{value:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def seconds(value: float | None) -> str:
-    """A duration to the millisecond: `0.041 s`, `12.3 s`, `95.4 s`."""
-    return NONE if value is None else f"{number(value, max_decimals=3)} s"
-
-
-def age(value: float | None) -> str:
-    """A long duration in one unit: `3 s`, `12 min`, `5 h`, `9 d`."""
-    if value is None:
-        return NONE
-    for unit_seconds, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if value >= 2 * unit_seconds:
-            return f"{value / unit_seconds:.0f} {unit}"
-    return f"{max(value, 0.0):.0f} s"
 
 
 def proof(seconds_ago: float | None, took_seconds: float | None) -> str:
     """`2 h ago, in 31.4 s`; empty for a snapshot that was never proven."""
     return "" if seconds_ago is None else f"{age(seconds_ago)} ago, in {seconds(took_seconds)}"
-
-
-def size(value: float | None) -> str:
-    """Bytes in the largest unit that keeps a digit before the point: `999 B`, `1.23 MB`."""
-    if value is None:
-        return NONE
-    amount = float(value)
-    for unit in BYTE_UNITS:
-        if amount < 1000 or unit == BYTE_UNITS[-1]:
-            return f"{number(amount)} {unit}"
-        amount /= 1000
-    raise AssertionError
-
-
-def count(value: float | None) -> str:
-    """A whole number with separated thousands."""
-    return NONE if value is None else f"{value:,.0f}"
 
 
 def prediction(value: float) -> str:
@@ -85,11 +65,6 @@ def tiers(shares: Mapping[Tier, float]) -> str:
     """`passive_standby_hot 62 %`, one line per tier, the largest first; shares below 0.5 % are left out."""
     ranked = sorted(shares.items(), key=lambda pair: -pair[1])
     return "\n".join(f"{tier} {share(part)}" for tier, part in ranked if part >= MIN_SHOWN_SHARE)
-
-
-def plural(quantity: int, singular: str) -> str:
-    """`1 epoch`, `2,000 epochs`."""
-    return f"{quantity:,} {singular}{'' if quantity == 1 else 's'}"
 
 
 def turn(detail: Mapping[str, Any]) -> str:

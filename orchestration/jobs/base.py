@@ -8,6 +8,7 @@ from pydantic import Field, create_model
 
 from holdfast.assets.keys import stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.playbooks.base import Step, step_fields
 from holdfast.orchestration.playbooks.base import StepDone, StreamPlaybook, journal_title
 from holdfast.resources.project import Project
@@ -143,14 +144,15 @@ def report(context: Context, playbook: AnyPlaybook) -> Iterator[StepDone[Any]]:
         name = title(done.step)
         result = {key: _to_metadata(value) for key, value in done.result.as_dict().items()}
         failure = done.result.failure
+        took = quantities.seconds(done.seconds)
         if failure:
-            context.log.error("✘ %s: %.2f s: %s", name, done.seconds, failure)
+            context.log.error("✘ %s: %s: %s", name, took, failure)
         else:
-            context.log.info("%s: %.2f s %s", name, done.seconds, result or "")
+            context.log.info("%s: %s %s", name, took, result or "")
         context.log_event(
             dg.AssetObservation(
                 stream_key(playbook.stream),
-                description=f"{name} took {done.seconds:.2f} s",
+                description=f"{name} took {took}",
                 metadata={"step": name, "seconds": done.seconds, **result},
             )
         )

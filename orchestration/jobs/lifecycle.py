@@ -8,6 +8,7 @@ from pydantic import Field
 
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.assets.tiers import coverage_metadata
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.ft_policies.tiers import Tier
 from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
@@ -135,7 +136,9 @@ def snapshot(
             "there is no snapshot of %s: it has committed no epoch yet", config.stream
         )
         return
-    context.log.info("%s: %s new bytes, %.2f s", row.id, row.new_bytes, row.seconds)
+    context.log.info(
+        "%s: %s new, %s", row.id, quantities.size(row.new_bytes), quantities.seconds(row.seconds)
+    )
     context.add_output_metadata(
         {"snapshot": row.id, "epoch": row.epoch, "new_bytes": row.new_bytes}
     )

@@ -10,6 +10,7 @@ from pydantic import Field
 from holdfast.assets.doctor import judge
 from holdfast.assets.keys import output_key, snapshots_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.doctor.findings import RepairKind
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.snapshots import RetentionVerdict
@@ -160,8 +161,8 @@ def _report(
 ) -> None:
     kept = len(pruned.verdicts) - len(pruned.dropped)
     context.log.info(
-        "%s: %s snapshots kept, %s dropped, %s bytes freed, %s staged files dropped %s",
-        stream, kept, len(pruned.dropped), pruned.bytes_freed, len(orphans), pruned.note,
+        "%s: %s snapshots kept, %s dropped, %s freed, %s staged files dropped %s",
+        stream, kept, len(pruned.dropped), quantities.size(pruned.bytes_freed), len(orphans), pruned.note,
     )  # fmt: skip
     context.log_event(
         dg.AssetObservation(

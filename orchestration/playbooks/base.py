@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import HoldfastError, PermanentError
 from holdfast.ft_policies.playbooks.base import Step, plan_steps, step_fields
 from holdfast.ft_policies.playbooks.recover.steps import switch_change
@@ -72,7 +73,9 @@ class InnerSteps(StepResult):
         results: dict[str, Any] = {}
         for done in self.done:
             results |= done.result.as_dict()
-        results["steps"] = ", ".join(f"{done.name} {done.seconds:.2f} s" for done in self.done)
+        results["steps"] = ", ".join(
+            f"{done.name} {quantities.seconds(done.seconds)}" for done in self.done
+        )
         return {**results, "failed": self.failure} if self.failure else results
 
 

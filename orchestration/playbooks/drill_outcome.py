@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.playbooks.drill import Fault, InjectFault
 from holdfast.ft_policies.tiers import Tier
@@ -49,10 +50,12 @@ class DrillOutcome(StepResult):
             return f"{self.fault} in {self.tier}: the stream was stopped before it was back"
         word = "held" if self.held else "missed"
         predicted = (
-            "unknown" if self.predicted_seconds is None else f"{self.predicted_seconds:.1f} s"
+            "unknown"
+            if self.predicted_seconds is None
+            else quantities.seconds(self.predicted_seconds)
         )
         return (
-            f"{self.fault} in {self.tier}: back after {self.observed_seconds:.1f} s, "
+            f"{self.fault} in {self.tier}: back after {quantities.seconds(self.observed_seconds)}, "
             f"predicted {predicted}, objective {self.objective_seconds:g} s {word}"
         )
 

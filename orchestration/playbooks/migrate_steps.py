@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.ft_policies.playbooks.recover.steps import (
@@ -115,7 +116,7 @@ def finish(waiter: StreamWaiter, step: FinishMigration) -> StepResult:
     if migration.may_differ:
         _close_differences(waiter, migration)
     store.migrations.finish(
-        waiter.stream, step.rollout, f"longest time without a commit {gap:.2f} s"
+        waiter.stream, step.rollout, f"longest time without a commit {quantities.seconds(gap)}"
     )
     return MigrationFinished(gap)
 

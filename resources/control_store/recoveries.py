@@ -2,6 +2,7 @@
 
 import math
 
+from holdfast.ft_policies import quantities
 from holdfast.resources.control_store.records import Incident, IncidentSubject, JsonObject
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
@@ -53,7 +54,7 @@ def supersede(
 
 def recovery_sentence(seconds: float, objective_seconds: float | None) -> str:
     """How long a recovery took, and whether that was longer than the objective allows."""
-    recovered = f"recovered {seconds:.1f} s after the last sign of life"
+    recovered = f"recovered {quantities.seconds(seconds)} after the last sign of life"
     if objective_seconds is None or seconds <= objective_seconds:
         return recovered
     return f"{recovered}, which misses the objective of {objective_seconds:g} s"

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.sample_names import SampleName
@@ -40,7 +41,9 @@ class CatchUp:
         if not (self.wired and sent) or done is None or done < self.goal:
             return False
         sampler.record(SampleName.REPLAY_SECONDS, now - self.since, self.goal)
-        log.info("caught up with epoch %s after %.2f s", self.goal, now - self.since)
+        log.info(
+            "caught up with epoch %s after %s", self.goal, quantities.seconds(now - self.since)
+        )
         self.since = now
         return True
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
+from holdfast.ft_policies import quantities
 from holdfast.resources.clock import SYSTEM_CLOCK, wait_until
 from holdfast.streaming.query.query import start_query
 from holdfast.streaming.sinks.staging import run_epoch
@@ -84,5 +85,5 @@ def warm_up(spark: SparkSession) -> bool:
     except Exception as error:  # noqa: BLE001 - the query reports what is wrong with Spark
         log.info("warm-up failed: %s", error)
         return False
-    log.info("warmed up in %.2f s", SYSTEM_CLOCK.monotonic() - began)
+    log.info("warmed up in %s", quantities.seconds(SYSTEM_CLOCK.monotonic() - began))
     return True

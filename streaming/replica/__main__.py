@@ -13,6 +13,7 @@ import logging.handlers
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,9 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return ReplicaProcess(spec, store, session, stop_requested).run()
 
 
+def log_formatter() -> logging.Formatter:
+    """Format a line of the log, with the time in UTC: hosts of one stream may have several zones."""
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    formatter.converter = time.gmtime
+    formatter.default_msec_format = "%s.%03dZ"
+    return formatter
+
+
 def _log_to(path: Path) -> None:
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(log_formatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
 

@@ -20,6 +20,7 @@ import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from holdfast.ft_policies import quantities
 from holdfast.resources.clock import SYSTEM_CLOCK
 
 STALE_SECONDS = 600.0
@@ -86,7 +87,8 @@ class ClassArchive:
             return
         draft.rename(self.path)
         seconds = SYSTEM_CLOCK.monotonic() - began
-        log.info("class archive written to %s in %.1f s: drivers start faster", self.path, seconds)
+        took = quantities.seconds(seconds)
+        log.info("class archive written to %s in %s: drivers start faster", self.path, took)
 
     def _remove_stale_drafts(self) -> None:
         """Remove the drafts of drivers that were killed while they wrote."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from holdfast.ft_policies import quantities
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Slot, SnapshotRow, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
@@ -88,7 +89,7 @@ def restore(
     for refused in restored.refused:
         report_damaged(spec, store, refused.id, refused.reason)
     _answer(spec, store, f"the snapshot {restored.manifest.id} was restored")
-    log.info("restored snapshot %s in %.2f s", restored.manifest.id, seconds)
+    log.info("restored snapshot %s in %s", restored.manifest.id, quantities.seconds(seconds))
     return RestoredState(checkpoint=checkpoint, manifest=restored.manifest, seconds=seconds)
 
 
@@ -272,8 +273,9 @@ class SnapshotFollower(RetryingThread):
         self._sampler.record(SampleName.SYNC_BYTES, float(restored.fetched_bytes), snapshot.epoch)
         self._sampler.record(SampleName.SYNC_REQUESTS, float(restored.requests + 1), snapshot.epoch)
         log.info(
-            "synced snapshot %s: %s of %s bytes fetched, %.2f s",
-            snapshot.manifest.id, restored.fetched_bytes, restored.bytes, snapshot.seconds,
+            "synced snapshot %s: %s of %s fetched, %s",
+            snapshot.manifest.id, quantities.size(restored.fetched_bytes), quantities.size(restored.bytes),
+            quantities.seconds(snapshot.seconds),
         )  # fmt: skip
 
     def _skip(self, row: SnapshotRow, reason: str) -> None:

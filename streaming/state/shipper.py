@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.snapshots import CheckpointPolicy, Ship
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
@@ -213,6 +214,7 @@ class Shipper(RetryingThread):
         except TransientError as error:
             log.warning("snapshot %s not recorded in the catalogue: %s", manifest.id, error)
         log.info(
-            "shipped snapshot %s: %s new bytes, %s requests, %.2f s",
-            manifest.id, shipped.new_bytes, shipped.requests, shipped.seconds,
+            "shipped snapshot %s: %s new, %s requests, %s",
+            manifest.id, quantities.size(shipped.new_bytes), shipped.requests,
+            quantities.seconds(shipped.seconds),
         )  # fmt: skip

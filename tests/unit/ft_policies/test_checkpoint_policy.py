@@ -8,7 +8,7 @@ EITHER = CheckpointPolicy(epochs=10, seconds=60.0, bytes=1000)
 
 @pytest.mark.parametrize(
     ("epochs", "seconds", "size", "reason"),
-    [(10, 0.0, 0, "10 epochs"), (1, 60.0, 0, "60.0 s"), (1, 0.0, 1000, "1000 bytes")],
+    [(10, 0.0, 0, "10 epochs"), (1, 60.0, 0, "60 s"), (1, 0.0, 1000, "1 kB")],
 )
 def test_the_first_limit_reached_ships(epochs: int, seconds: float, size: int, reason: str) -> None:
     decision = EITHER.decide(epochs_since=epochs, seconds_since=seconds, bytes_since=size)

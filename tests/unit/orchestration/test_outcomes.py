@@ -79,8 +79,8 @@ def test_detection_the_replica_s_own_steps_and_those_of_all_runs_are_reported(
     outcome = outcome_of(project, incident)
     assert outcome.sentence.startswith("recovered 1.5 s after the last sign of life, passive_")
     assert outcome.timeline == (
-        "detected after 0.25 s; wire_receive 0.50 s, replay 0.75 s; "
-        "LaunchSecondary 2.00 s, TurnSwitch sync on 2.00 s"
+        "detected after 0.25 s; wire_receive 0.5 s, replay 0.75 s; "
+        "LaunchSecondary 2 s, TurnSwitch sync on 2 s"
     )
 
 

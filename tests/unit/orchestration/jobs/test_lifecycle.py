@@ -98,7 +98,7 @@ def test_a_recovery_shows_its_steps_and_closes_its_incident(projects: SimulatedP
     assert metadata["step"].value == "Fence"
     closed = read_again(projects, incident)
     assert closed.state is IncidentState.CLOSED
-    assert re.match(r"recovered \d+\.\d s after the last sign of life", closed.outcome)
+    assert re.match(r"recovered [\d.]+ s after the last sign of life", closed.outcome)
     assert "Fence 0." in closed.outcome
     with projects.open() as project:
         [row] = project.store.replicas.of(CLICKS, live=False)
