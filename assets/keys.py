@@ -14,7 +14,6 @@ def snapshots_key(stream: str) -> dg.AssetKey:
 
 
 def output_key(stream: str) -> dg.AssetKey:
-    """The output of the stream."""
     return dg.AssetKey(["outputs", stream])
 
 

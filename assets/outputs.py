@@ -49,7 +49,6 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The checks of a stream's output."""
     name = declared.name
 
     @dg.asset_check(

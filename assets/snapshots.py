@@ -34,7 +34,6 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The checks of a stream's snapshots."""
     name = declared.name
 
     @dg.asset_check(

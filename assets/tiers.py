@@ -21,7 +21,6 @@ SHOWN_RUNS = 5
 
 
 def spec(declared: StreamDeclaration) -> dg.AssetSpec:
-    """The asset of a stream's tier."""
     return dg.AssetSpec(
         tiers_key(declared.name),
         deps=[stream_key(declared.name)],
@@ -37,7 +36,6 @@ def spec(declared: StreamDeclaration) -> dg.AssetSpec:
 
 
 def checks(declared: StreamDeclaration) -> list[dg.AssetChecksDefinition]:
-    """The check of a stream's tier."""
     name = declared.name
 
     @dg.asset_check(

@@ -51,7 +51,6 @@ class ProjectFiles:
 
     @property
     def faulty(self) -> set[str]:
-        """The files that have problems."""
         return {problem.file for problem in self.problems}
 
     @property

@@ -63,8 +63,6 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Process again."""
-
     reason: str
 
 

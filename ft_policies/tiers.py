@@ -65,7 +65,6 @@ class Switches:
     sync: bool = False
 
     def on(self) -> frozenset[Switch]:
-        """The switches that are on."""
         return frozenset(switch for switch in Switch if getattr(self, switch))
 
     def turn(self, switch: Switch, on: bool) -> "Switches":  # noqa: FBT001 (that is the verb)

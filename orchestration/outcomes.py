@@ -66,7 +66,6 @@ class RecoveryOutcome:
 
     @property
     def sentence(self) -> str:
-        """The outcome as a sentence."""
         after = f"after {quantities.seconds(self.redundancy_seconds)}"
         covered = f"{self.tier} covered again {after}"
         if not self.wanted:

@@ -66,8 +66,6 @@ class Notifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogNotifier:
-    """Writes alerts to the log."""
-
     def notify(self, alert: Alert) -> None:
         log.error("%s", alert.text, extra=asdict(alert))
 

@@ -42,7 +42,6 @@ class Project:
         return S3ObjectStore(connect)
 
     def vault(self, stream: str) -> SnapshotVault:
-        """The snapshots of one stream."""
         return SnapshotVault(
             self.object_store(),
             stream,

@@ -16,8 +16,7 @@ class WriteToken(Protocol):
     """The token that a write carries: that of the lease it was made under."""
 
     @property
-    def token(self) -> int:
-        """The current token."""
+    def token(self) -> int: ...
 
 
 class StreamLease:

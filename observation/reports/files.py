@@ -15,7 +15,6 @@ NEWEST = "newest"  # the part of reports that are not about a day
 
 
 def report_folder(home: Path, report: str) -> Path:
-    """The folder with the files of a report."""
     return home / "reports" / report
 
 

@@ -192,7 +192,6 @@ def new_run() -> str:
 
 
 def plan_facts(stream: str, steps: "Sequence[Step[Any]]") -> dict[str, Any]:
-    """A plan as JSON fields."""
     planned = [
         {"step": step.name, "turn": fmt.turn(step_fields(step)), "does": step.describe()}
         for step in steps

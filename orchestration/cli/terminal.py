@@ -103,7 +103,6 @@ class Terminal:
                     embedded.stop()
 
     def json(self, value: Any) -> None:
-        """Print a value as JSON."""
         typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
 
     @contextmanager
@@ -113,7 +112,6 @@ class Terminal:
             yield change
 
     def error(self, error: HoldfastError) -> None:
-        """Print an error and its hint."""
         self.err.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         if error.hint:
             self.err.print(f"[dim] hint:[/dim] {escape(error.hint)}", soft_wrap=True)

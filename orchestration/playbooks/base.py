@@ -88,9 +88,7 @@ class Playbook(Protocol[FactsT, StepT]):
 
     name: ClassVar[str]
 
-    def observe(self) -> FactsT:
-        """Read the current facts."""
-        ...
+    def observe(self) -> FactsT: ...
 
     def decide(self, facts: FactsT) -> StepT | None:
         """Choose the next step; `None` when nothing is left to do."""
@@ -224,6 +222,5 @@ class StreamPlaybook(Playbook[FactsT, StepT]):
         return plan_playbook(self)
 
     def journal(self) -> JournalWriter:
-        """The writer of its steps."""
         store = self.project.store
         return JournalWriter(store=store, stream=self.stream, playbook=self.name, run=self.run)

@@ -47,7 +47,6 @@ class OpenDrill:
 
     @property
     def predicted_seconds(self) -> float | None:
-        """The predicted recovery time."""
         seconds = self._intent["predicted_seconds"]
         return None if seconds is None else float(seconds)
 

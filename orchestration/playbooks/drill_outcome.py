@@ -45,7 +45,6 @@ class DrillOutcome(StepResult):
 
     @property
     def sentence(self) -> str:
-        """The outcome as a sentence."""
         if self.observed_seconds is None:
             return f"{self.fault} in {self.tier}: the stream was stopped before it was back"
         word = "held" if self.held else "missed"

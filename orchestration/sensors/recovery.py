@@ -43,7 +43,6 @@ _REVIEWER = Reviewer()
     "secondary is lost: one run per incident, no matter how many ticks or daemons.",
 )
 def recovery_sensor(projects: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
-    """Request the recoveries that are due."""
     return _request_runs(projects, _recoveries, otherwise="no recovery is due")
 
 

@@ -96,8 +96,6 @@ class RunningDagster:
 
 
 class DagsterServer:
-    """The Dagster of one project."""
-
     def __init__(self, project: ProjectConfig) -> None:
         self._project = project
         self._home = project.home / "dagster"

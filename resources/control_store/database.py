@@ -200,7 +200,6 @@ class Database:
             raise TransientError(str(error), hint=error.hint) from error
 
     def close(self) -> None:
-        """Close all connections."""
         self.engine.dispose()
 
 
@@ -442,7 +441,6 @@ class SwitchesJson(sa.types.TypeDecorator[Switches]):
     cache_ok = True
 
     def process_bind_param(self, value: Switches | None, dialect: Dialect) -> dict[str, bool]:
-        """Store each switch by name."""
         return asdict(value or Switches())
 
     def process_result_value(self, value: dict[str, bool] | None, dialect: Dialect) -> Switches:

@@ -112,7 +112,6 @@ class ControlStore:
 
     @property
     def _file(self) -> Path | None:
-        """The file of SQLite."""
         address = self._database.address
         return Path(str(address.database)) if self._database.is_sqlite else None
 
@@ -121,7 +120,6 @@ class ControlStore:
         return float(self._database.fetch(_NOW)[0]["now"])
 
     def close(self) -> None:
-        """Close all connections."""
         for store in self._closes_with:
             store.close()
         self._database.close()

@@ -144,9 +144,7 @@ class ObjectStore(Protocol):
         """Store an object unless there is one; a store without conditional writes replaces that one."""
         ...
 
-    def get(self, key: str) -> bytes:
-        """Read a whole object."""
-        ...
+    def get(self, key: str) -> bytes: ...
 
     def read(self, key: str, *, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Read an object or a range of it in parts, as they come; it ends where the object ends."""

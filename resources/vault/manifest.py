@@ -89,7 +89,6 @@ class NamedSnapshot:
 
     @property
     def replica(self) -> str:
-        """The replica that shipped it."""
         return self.name.replica
 
     @property
@@ -132,7 +131,6 @@ class Manifest(NamedSnapshot):
 
     @property
     def paths(self) -> set[str]:
-        """The files that it consists of."""
         return {file.path for file in self.files}
 
     def mismatches(self, *, spark_version: str, conf: Mapping[str, str]) -> list[str]:
@@ -146,7 +144,6 @@ class Manifest(NamedSnapshot):
         ]
 
     def encode(self) -> bytes:
-        """The manifest as it is stored."""
         order = list(self.packs)
         number = {pack: n for n, pack in enumerate(order)}
         columns = {

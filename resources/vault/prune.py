@@ -67,7 +67,6 @@ class ReadListing:
 
     @classmethod
     def read(cls, listing: Listing, read: Callable[[str], Manifest]) -> Self:
-        """Read the manifests of all snapshots."""
         manifests: dict[str, Manifest | UnusableSnapshotError] = {}
         for snapshot in (*listing.snapshots, *listing.superseded):
             try:

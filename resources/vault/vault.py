@@ -136,11 +136,9 @@ class SnapshotVault:
         return copy
 
     def read_pack(self, name: str) -> Iterator[bytes]:
-        """One pack in parts."""
         return self._store.read(self._packs + name)
 
     def manifest_key(self, snapshot_id: str) -> str:
-        """Where the manifest of a snapshot is."""
         return f"{self._manifests}{snapshot_id}{SUFFIX}"
 
     def manifest(self, snapshot_id: str) -> Manifest:

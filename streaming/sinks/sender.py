@@ -42,7 +42,6 @@ class Sender:
 
     @property
     def held_back(self) -> tuple[int, ...]:
-        """The epochs that are held back."""
         return tuple(sorted(self._held_back.copy()))
 
     def __call__(self, df: DataFrame, epoch: int, *, read: str | None = None) -> None:

@@ -155,7 +155,6 @@ class LocalFolder:
             raise unlisted(self.path, error) from error
 
     def find(self, name: str) -> ListedFile | None:
-        """Look at one file."""
         return self._find(name)
 
     def require(self, mount: str | None) -> None:

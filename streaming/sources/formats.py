@@ -125,8 +125,7 @@ class Block(Protocol):
     def fault(self, number: int) -> str | None:
         """Why a record cannot be read; `None` if it can."""
 
-    def record(self, number: int) -> str:
-        """A record as it is written."""
+    def record(self, number: int) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +171,6 @@ class Lines:
 
     @property
     def numbers(self) -> Collection[int]:
-        """The numbers of the lines."""
         return self.lines.keys()
 
     def unreadable(self) -> set[int]:
@@ -192,7 +190,6 @@ class Lines:
         return self.reading.fault([self.lines[number]])
 
     def record(self, number: int) -> str:
-        """The line."""
         return self.lines[number].decode("utf-8", "replace")
 
 
@@ -205,11 +202,9 @@ class Rows:
 
     @property
     def numbers(self) -> Collection[int]:
-        """The numbers of the rows."""
         return range(self.first, self.first + self.batch.num_rows)
 
     def unreadable(self) -> set[int]:
-        """None of them."""
         return set()
 
     def rows(self, numbers: Collection[int]) -> pa.RecordBatch:

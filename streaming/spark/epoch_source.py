@@ -57,7 +57,6 @@ class EpochSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name in Spark."""
         return FORMAT
 
     def schema(self) -> str:
@@ -106,7 +105,6 @@ class EpochReader(DataSourceStreamReader):
         self._lag_due_at = self._clock.monotonic() + SAMPLE_SECONDS
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The offset before epoch 0."""
         return {"epoch": BEFORE_ALL}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -374,11 +372,9 @@ class EmptyReader(EpochReader):
         self._after_epoch = after_epoch
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The offset before the epoch."""
         return {"epoch": self._after_epoch - 1}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The offset of the epoch."""
         epoch = self._store.epochs.get(self._spec.stream.name, self._after_epoch)
         if epoch is None:
             raise PermanentError(
@@ -388,5 +384,4 @@ class EmptyReader(EpochReader):
         return {"epoch": epoch.epoch, "input": digest_input(epoch)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """No input."""
         return []

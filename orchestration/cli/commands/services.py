@@ -177,7 +177,6 @@ def start_dagster(
 
 
 def stop_dagster(project: "Project", term: Terminal, *, quiet: bool) -> dict[str, Any]:
-    """Stop Dagster with all its processes."""
     from holdfast.orchestration.services.dagster import DagsterServer
 
     with term.spinner("stopping Dagster"):

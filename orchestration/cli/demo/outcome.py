@@ -34,7 +34,6 @@ class DemoOutcome:
         return self.proof.holds and not self.left
 
     def as_dict(self) -> dict[str, Any]:
-        """The outcome as JSON fields."""
         return {
             "holds": self.holds,
             "recovery": self.timeline.as_dict(),
@@ -44,7 +43,6 @@ class DemoOutcome:
         }
 
     def table(self) -> Table:
-        """The outcome as a table."""
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
         table.add_column(justify="left")
         table.add_column(overflow="fold")

@@ -76,7 +76,6 @@ class Fork(StreamPlaybook[ForkFacts, ForkStep]):
 
     @cached_property
     def point(self) -> RestorePoint:
-        """The point at which the fork begins."""
         return find_point(self.project, self.stream, self.target)
 
     @cached_property

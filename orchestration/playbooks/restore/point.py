@@ -64,7 +64,6 @@ class RestorePoint:
         return self.last_epoch - self.epoch
 
     def later_entries(self, project: Project) -> list[LedgerEntry]:
-        """The entries of the ledger after the epoch."""
         return project.store.ledger.between(self.stream, self.epoch + 1, self.last_epoch)
 
     @property
@@ -78,7 +77,6 @@ class RestorePoint:
 
 
 def point_numbers(point: RestorePoint) -> dict[str, Any]:
-    """The numbers of a restore to a point."""
     return {
         "epoch": point.epoch,
         "snapshot": point.snapshot_id,

@@ -37,7 +37,6 @@ class Tables:
         )
 
     def roll(self, point: RollbackPoint) -> OutputRolled:
-        """Roll back all tables."""
         if self.letters is not None:
             self.letters.require_not_away()  # a missing table is created
         version = None if self.output is None else self.output.roll_back(point)

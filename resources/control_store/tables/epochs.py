@@ -121,11 +121,9 @@ class Epochs:
         return decided
 
     def get(self, stream: str, epoch: int) -> Epoch | None:
-        """The decision on one epoch."""
         return self._database.find(Epoch, _GET, {"of_stream": stream, "number": epoch})
 
     def last(self, stream: str) -> Epoch | None:
-        """The newest decided epoch."""
         return self._database.find(Epoch, _LAST, {"of_stream": stream})
 
     def between(self, stream: str, first: int, last: int) -> list[Epoch]:

@@ -68,8 +68,6 @@ _CLOSE = (
 
 
 class Incidents:
-    """The table of incidents."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -166,7 +164,6 @@ class Incidents:
         self._database.execute(close, {"of_id": id, "new_outcome": outcome})
 
     def get(self, id: str) -> Incident | None:
-        """The incident of this id."""
         return self._database.find(Incident, _GET, {"of_id": id})
 
     def of(self, stream: str | None, *, open_only: bool = True) -> list[Incident]:

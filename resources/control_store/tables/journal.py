@@ -24,8 +24,6 @@ _SINCE = (
 
 
 class Journal:
-    """The journal of all playbooks."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -41,7 +39,6 @@ class Journal:
         seconds: float | None = None,
         detail: JsonObject | None = None,
     ) -> None:
-        """Write one line."""
         line = sa.insert(journal).values(
             stream=stream,
             playbook=playbook,

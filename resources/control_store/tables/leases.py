@@ -59,8 +59,6 @@ _FENCE = _FENCE_ANY.where(leases.c.token == sa.bindparam("seen")).returning(leas
 
 
 class Leases:
-    """The table of leases."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
         kept = sa.and_(leases.c.holder == _NEW_HOLDER, leases.c.expires_at > store_now())

@@ -45,8 +45,6 @@ _RUN = (
 
 
 class Migrations:
-    """The table of migrations."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -119,7 +119,6 @@ def _heads(table: sa.Table) -> sa.CTE:
 
 
 def _chosen(query: sa.Select[Any]) -> sa.Select[Any]:
-    """Of one stream, or of all."""
     only = sa.bindparam("only", type_=sa.Text)
     return query.where(sa.or_(only.is_(None), only == _STREAM))
 
@@ -298,7 +297,6 @@ class RecentActivity:
         return (row for row in rows if row["mean"] is not None)
 
     def _rows(self, query: sa.Select[Any], **values: Any) -> Iterator[sa.RowMapping]:
-        """The rows that are not empty."""
         rows = self._database.fetch(query, values)
         return (row for row in rows if row["stream"] is not None)
 

@@ -140,7 +140,6 @@ class Samples:
         self._added: set[_SeriesKey] = set()
 
     def write(self, batch: Sequence[Sample]) -> None:
-        """Write many samples at once."""
         if not batch:
             return
         try:

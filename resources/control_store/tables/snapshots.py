@@ -92,7 +92,6 @@ class Snapshots:
         return self._database.find_all(SnapshotRow, query, {"of_stream": stream})
 
     def get(self, stream: str, id: str) -> SnapshotRow | None:
-        """The row of a snapshot."""
         return self._database.find(SnapshotRow, _GET, {"of_stream": stream, "of_id": id})
 
     def newest(self, stream: str) -> SnapshotRow | None:

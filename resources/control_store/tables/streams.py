@@ -65,8 +65,6 @@ _SET_INTERVALS = (
 
 
 class Streams:
-    """The table of declared streams."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -102,11 +100,9 @@ class Streams:
         return connection.execute(returning).first() is not None
 
     def get(self, name: str) -> StreamRow | None:
-        """The stream of this name."""
         return self._database.find(StreamRow, _GET, {"of_name": name})
 
     def all(self) -> list[StreamRow]:
-        """All streams, by name."""
         return self._database.find_all(StreamRow, _ALL)
 
     def desire(self, name: str, desired: DesiredState) -> None:
