@@ -47,12 +47,12 @@ class Options:
 
 def measure(live: LiveStream, kills: int, age: str, step: Callable[[str], None]) -> Measured:
     """Kill the stream again and again."""
-    found = Measured()
+    measured = Measured()
     for number in range(kills):
         step(f"{live.stream}, {age}: kill {number + 1}")
-        live.measure(found)
+        live.measure(measured)
     live.settle()
-    return found
+    return measured
 
 
 def run(kind: str, options: Options, step: Callable[[str], None]) -> Iterator[tuple[str, Measured]]:
@@ -74,7 +74,7 @@ def run(kind: str, options: Options, step: Callable[[str], None]) -> Iterator[tu
 
 def report(benchmark: Benchmark, kind: str, ages: dict[str, Measured]) -> None:
     """The rows of a stream and its bars."""
-    rows = {age: build_row(found) for age, found in ages.items()}
+    rows = {age: build_row(measured) for age, measured in ages.items()}
     for age, row in rows.items():
         benchmark.row(stream=kind, age=age, **row)
     for name, limit in BARS.items():
@@ -84,15 +84,15 @@ def report(benchmark: Benchmark, kind: str, ages: dict[str, Measured]) -> None:
     benchmark.bar(f"{kind}: disk_mb of the old stream", disk, "<=", MOST_DISK_MEGABYTES)
 
 
-def build_row(found: Measured) -> dict[str, float]:
+def build_row(measured: Measured) -> dict[str, float]:
     """A line of the table."""
     return {
-        "recovery_s": median(found.recovery_seconds),
-        "commit_cpu_s": median(found.commit_cpu_seconds),
-        "status_s": median(found.status_seconds),
-        "rss_mb": median(found.rss_megabytes),
-        "disk_mb": round(sum(found.parts.values()), 1),
-        **{f"{name}_mb": round(size, 1) for name, size in found.parts.items()},
+        "recovery_s": median(measured.recovery_seconds),
+        "commit_cpu_s": median(measured.commit_cpu_seconds),
+        "status_s": median(measured.status_seconds),
+        "rss_mb": median(measured.rss_megabytes),
+        "disk_mb": round(sum(measured.parts.values()), 1),
+        **{f"{name}_mb": round(size, 1) for name, size in measured.parts.items()},
     }
 
 
@@ -109,9 +109,9 @@ def main() -> int:
     with benchmark.progress(steps) as step:
         for kind in options.kinds:
             ages: dict[str, Measured] = {}
-            for age, found in run(kind, options, step):
-                console.print(f"{kind}, {age}: {build_row(found)}")
-                ages[age] = found
+            for age, measured in run(kind, options, step):
+                console.print(f"{kind}, {age}: {build_row(measured)}")
+                ages[age] = measured
             report(benchmark, kind, ages)
     is_whole = (options.kinds, options.days) == (list(KINDS), DAYS) and options.kills >= KILLS
     if not is_whole:

@@ -50,30 +50,32 @@ def measured(
         assert process.stdout is not None
         step(f"{cores} cores")
         for line in process.stdout:
-            found = json.loads(line)
-            step(f"{cores} cores: {found['query']} done")
-            yield found
+            result = json.loads(line)
+            step(f"{cores} cores: {result['query']} done")
+            yield result
     if process.returncode:
         sys.exit(f"measuring with {cores} cores failed ({process.returncode})")
 
 
-def judge(benchmark: Benchmark, found: dict[int, dict[str, dict[str, Any]]]) -> None:
+def judge(benchmark: Benchmark, results: dict[int, dict[str, dict[str, Any]]]) -> None:
     """A line a query, and the bars."""
-    one, two = (found[cores] for cores in CORES)
-    for query, alone in one.items():
+    on_one, on_two = (results[cores] for cores in CORES)
+    for query, alone in on_one.items():
         benchmark.row(
             query=query,
             events_per_second=round(alone["events_per_second"]),
-            with_two_cores=round(two[query]["events_per_second"]),
+            with_two_cores=round(on_two[query]["events_per_second"]),
             state_mb=round(alone["state_bytes"] / 1e6, 2),
             rows_in=alone["rows_in"],
             rows_out=alone["rows_out"],
             dead_letters=alone["dead_letters"],
         )
-    wrong = sum(len(run["faults"]) + run["dead_letters_differ"] for run in one.values())
+    wrong = sum(len(run["faults"]) + run["dead_letters_differ"] for run in on_one.values())
     benchmark.bar("what differs from the oracles", wrong, "<=", 0)
     for name, limit in THESIS.items():
-        paces = [run["events_per_second"] for query, run in one.items() if query.startswith(name)]
+        paces = [
+            run["events_per_second"] for query, run in on_one.items() if query.startswith(name)
+        ]
         if paces:
             together = 1 / sum(1 / pace for pace in paces)
             benchmark.bar(f"{name}, events/s on one core", together, ">=", limit)
@@ -87,15 +89,15 @@ def main() -> int:
     console = Console()
     console.width = max(console.width, WIDTH)
     benchmark = Benchmark("apps", "The applications", NOTES, console)
-    found: dict[int, dict[str, dict[str, Any]]] = {}
+    results: dict[int, dict[str, dict[str, Any]]] = {}
     steps = len(CORES) * (len(list_queries()) + 1)
     with scratch_folder("apps") as folder, benchmark.progress(steps) as step:
         for cores in CORES:
             runs = measured(cores, folder, only, step)
-            found[cores] = {run["query"]: run for run in runs}
-    for run in (run for run in found[1].values() if run["faults"]):
+            results[cores] = {run["query"]: run for run in runs}
+    for run in (run for run in results[1].values() if run["faults"]):
         benchmark.console.print(f"{run['query']}: {'; '.join(run['faults'])}")
-    judge(benchmark, found)
+    judge(benchmark, results)
     return benchmark.show() if only else benchmark.finish()
 
 

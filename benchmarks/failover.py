@@ -199,12 +199,12 @@ def _parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+def _names(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
-        unknown = set(text.split(",")) - set(known)
+        unknown = set(text.split(",")) - set(choices)
         if unknown:
-            raise argparse.ArgumentTypeError(f"{unknown} is none of {', '.join(known)}")
-        return [name for name in known if name in text.split(",")]
+            raise argparse.ArgumentTypeError(f"{unknown} is none of {', '.join(choices)}")
+        return [name for name in choices if name in text.split(",")]
 
     return parse
 

@@ -127,9 +127,9 @@ CONTENDERS: dict[str, Callable[[Path], Measured]] = {
 }
 
 
-def _await(found: Callable[[], Path | None], health: Callable[[], object]) -> Path:
+def _await(find_file: Callable[[], Path | None], health: Callable[[], object]) -> Path:
     deadline = time.monotonic() + 300
-    while (file := found()) is None:
+    while (file := find_file()) is None:
         if time.monotonic() > deadline:
             sys.exit(f"the supervised stream is too slow or broken: {health()}")
         time.sleep(0.2)
@@ -147,19 +147,19 @@ def main() -> int:
         "a Delta table, ledger and snapshots; plain PySpark writes Spark's own parquet sink. The cost "
         "of supervision is mostly a fixed time per batch, so smaller batches pay a larger share.",
     )
-    found: dict[str, list[Measured]] = {name: [] for name in CONTENDERS}
+    rounds: dict[str, list[Measured]] = {name: [] for name in CONTENDERS}
     with benchmark.progress(ROUNDS * len(CONTENDERS)) as step:
         for number in range(ROUNDS):
             for name, run in CONTENDERS.items():
                 step(f"round {number + 1}: {name}")
                 with scratch_folder("overhead") as folder:
-                    found[name].append(run(folder))
+                    rounds[name].append(run(folder))
     rate = {
         name: median([measured.rows_per_second for measured in runs])
-        for name, runs in found.items()
+        for name, runs in rounds.items()
     }
     ours, same, parquet = rate.values()
-    for name, runs in found.items():
+    for name, runs in rounds.items():
         benchmark.row(
             contender=name,
             rows_per_second=round(rate[name]),

@@ -67,7 +67,7 @@ def main() -> int:
             step(f"{streams:,} streams, {shape}")
             asked = scenario(streams, shape, days * share)
             began = time.perf_counter()
-            (found,) = simulate(asked)
+            (outcome,) = simulate(asked)
             seconds = time.perf_counter() - began
             if share == 1.0:
                 week = seconds
@@ -79,7 +79,7 @@ def main() -> int:
                 seconds=round(seconds, 2),
                 microseconds_per_tick=round(1e6 * seconds / asked.ticks),
                 nanoseconds_per_tick_and_stream=round(1e9 * seconds / asked.ticks / streams),
-                misses=f"{found.misses} of {found.failures}",
+                misses=f"{outcome.misses} of {outcome.failures}",
             )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     benchmark.bar(f"seconds for {STREAMS:,} streams over {days:g} days", week, "<=", SECONDS)

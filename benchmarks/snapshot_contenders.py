@@ -79,10 +79,10 @@ class Vault:
     def restore(self, into: Path) -> Measured:
         """A listing, a manifest, and ranges of packs."""
         before, began = self.store.requests, time.perf_counter()
-        found = SnapshotVault(self.store, self.stream).restore_newest(into)
-        assert found is not None
+        newest = SnapshotVault(self.store, self.stream).restore_newest(into)
+        assert newest is not None
         return Measured(
-            self.store.requests - before, found.restored.bytes, time.perf_counter() - began
+            self.store.requests - before, newest.restored.bytes, time.perf_counter() - began
         )
 
 

@@ -49,8 +49,8 @@ class Results:
 def same_files(checkpoint: Path, epoch: int, restored: Path) -> bool:
     """Whether a restored folder holds the cut, to the byte."""
     expected = {file.path for file in cut(checkpoint, epoch)}
-    found = {str(p.relative_to(restored)) for p in restored.rglob("*") if p.is_file()}
-    return found == expected and all(
+    paths = {str(p.relative_to(restored)) for p in restored.rglob("*") if p.is_file()}
+    return paths == expected and all(
         (restored / path).read_bytes() == (checkpoint / path).read_bytes() for path in expected
     )
 

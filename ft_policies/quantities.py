@@ -1,4 +1,4 @@
-"""Quantities as text for people: at most three significant digits, with a unit."""
+"""Quantities as text, for screens and logs: at most three significant digits, with a unit."""
 
 from math import floor, log10
 

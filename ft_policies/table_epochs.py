@@ -177,12 +177,12 @@ def divide_epochs(
     are in one stretch, with the ranges that begin there.
     """
     end, begin = max(before, known_from), 0
-    found: list[EpochRange] = []
+    ranges: list[EpochRange] = []
     for epochs in sorted(merged):
-        found += [EpochRange(begin, min(epochs.first, end) - 1), epochs]
+        ranges += [EpochRange(begin, min(epochs.first, end) - 1), epochs]
         begin = max(begin, epochs.last + 1)
-    found.append(EpochRange(begin, end - 1))
-    stretches = [epochs for epochs in found if epochs.first <= epochs.last]
+    ranges.append(EpochRange(begin, end - 1))
+    stretches = [epochs for epochs in ranges if epochs.first <= epochs.last]
     pruned = [epochs for epochs in stretches if epochs.first < known_from]
     kept = [epochs for epochs in stretches if epochs.first >= known_from]
     return [EpochRange(0, max(epochs.last for epochs in pruned)), *kept] if pruned else kept

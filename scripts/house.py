@@ -1,11 +1,12 @@
-"""The state of the house: modules and lines a folder, forbidden words, bare imports, import contracts.
+"""The state of the house: modules and lines a folder, forbidden words and names, bare imports, import contracts.
 
 `make house` shows all of it; `--lint` (part of `make lint`) shows only what is wrong. Exit code 1 if a folder
 has more than 17 modules, a module more than 450 lines, a forbidden word is left in source, messages, docs or tests,
-an import names a floor without `holdfast.`, or a contract is broken.
+a variable is called `one` or `found`, an import names a floor without `holdfast.`, or a contract is broken.
 """
 
 import argparse
+import ast
 import re
 import statistics
 import subprocess
@@ -65,6 +66,8 @@ OLD_NAMES = {
     "wishes": "requests",
     "sinksetup as world": "SinkSetup",
 }
+# HOUSE section 7: a variable is named for what it holds.
+VAGUE_NAMES = frozenset({"one", "found", "seen", "known", "told"})
 # A line that must keep an old word (the hidden alias of an option, for one version) says so.
 ALLOWED = "house: old word"
 BARE_IMPORT = re.compile(
@@ -113,6 +116,25 @@ def find_words(paths: list[Path], forbidden: Mapping[str, str] = FORBIDDEN) -> I
                 yield f"{path}:{number}: {word!r}: write {forbidden[word]!r}"
 
 
+def find_vague_names(paths: list[Path]) -> Iterator[str]:
+    """Find variables, fields and parameters whose name does not say what they hold."""
+    for path in paths:
+        source = (ROOT / path).read_text()
+        lines = source.splitlines()
+        for number, name in sorted(_bound_names(ast.parse(source))):
+            if name in VAGUE_NAMES and ALLOWED not in lines[number - 1]:
+                yield f"{path}:{number}: variable {name!r}: name what it holds"
+
+
+def _bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+
+
 def find_bare_imports(paths: list[Path]) -> Iterator[str]:
     """Find imports by a folder's bare name: a module must not exist twice."""
     for path in paths:
@@ -143,6 +165,7 @@ def find_problems(modules: list[Module]) -> dict[str, list[str]]:
             *find_words(source + prose),
             *find_words(tests, FORBIDDEN | OLD_NAMES),
         ],
+        "vague names": list(find_vague_names(source)),
         "bare imports": list(find_bare_imports(list_files("*.py"))),
     }
 
@@ -185,9 +208,9 @@ def main() -> int:
     problems = find_problems(modules)
     if not lint:
         show_sizes(modules)
-    for kind, found in problems.items():
-        if found or not lint:
-            print(f"{kind}: {len(found)}", *found, sep="\n  ")
+    for kind, lines in problems.items():
+        if lines or not lint:
+            print(f"{kind}: {len(lines)}", *lines, sep="\n  ")
     kept = lint or keep_contracts()
     return 0 if kept and not any(problems.values()) else 1
 

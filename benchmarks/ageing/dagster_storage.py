@@ -64,8 +64,8 @@ class DagsterAgeing:
             newest = runs.execute(
                 "SELECT pipeline_name, run_id FROM runs WHERE status = 'SUCCESS' ORDER BY id"
             )
-            found = dict(newest.fetchall())
-        ageing = cls(home, templates, instance, runs=found)
+            run_ids = dict(newest.fetchall())
+        ageing = cls(home, templates, instance, runs=run_ids)
         ageing.ticks = list(ageing._read_ticks())
         return ageing
 

@@ -63,24 +63,24 @@ class LiveStream:
 
     def settle(self) -> None:
         """Wait until the stream is healthy and some epochs further, and then for a snapshot."""
-        self._wait(self._is_level, "healthy stream")
+        self._wait(self._has_caught_up, "healthy stream")
         goal = self.committed + SETTLE_EPOCHS
         self._wait(lambda: self.committed >= goal, f"epoch {goal}")
-        self._wait(self._is_level, "healthy stream")
+        self._wait(self._has_caught_up, "healthy stream")
         newest = self._newest_snapshot()
         self._wait(lambda: self._newest_snapshot() != newest, "snapshot")
 
-    def measure(self, found: Measured) -> None:
+    def measure(self, measured: Measured) -> None:
         """Measure it once, and kill it."""
         self.settle()
         cpu, rss = self._measure_use()
-        found.commit_cpu_seconds.append(cpu)
-        found.rss_megabytes.append(rss)
-        found.status_seconds += [self._time_status() for _ in range(STATUS_CALLS)]
+        measured.commit_cpu_seconds.append(cpu)
+        measured.rss_megabytes.append(rss)
+        measured.status_seconds += [self._time_status() for _ in range(STATUS_CALLS)]
         self.settle()
         time.sleep(KILL_PHASE_SECONDS)
         killed = kill_primary(self.project, self.stream, Tier.PASSIVE_REPLICATION)
-        found.recovery_seconds.append(killed.to_next_epoch)
+        measured.recovery_seconds.append(killed.to_next_epoch)
 
     def run_scheduled_jobs(self) -> None:
         """Run what Dagster's schedules run, so that its storage has a run of each to copy."""
@@ -133,10 +133,10 @@ class LiveStream:
             cwd=config.root,
         )
 
-    def _is_level(self) -> bool:
-        seen = observe_stream(self.project, self.stream)
+    def _has_caught_up(self) -> bool:
+        status = observe_stream(self.project, self.stream)
         is_idle = open_recovery(self.project, self.stream) is None
-        return seen.verdict.health is Health.HEALTHY and seen.is_settled and is_idle
+        return status.verdict.health is Health.HEALTHY and status.is_settled and is_idle
 
     def _newest_snapshot(self) -> str | None:
         row = self.project.store.snapshots.newest(self.stream)

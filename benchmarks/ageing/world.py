@@ -76,14 +76,14 @@ class FolderObjectStore:
     def list(self, prefix: str) -> list[StoredObject]:
         """All objects whose key starts with the prefix, a folder, ordered by key."""
         self.requests += 1
-        found = []
+        objects = []
         for folder, _, names in os.walk(self.root / prefix):
             for name in names:
                 path = Path(folder) / name
                 about = path.stat()
                 key = str(path.relative_to(self.root))
-                found.append(StoredObject(key, about.st_size, about.st_mtime))
-        return sorted(found, key=lambda stored: stored.key)
+                objects.append(StoredObject(key, about.st_size, about.st_mtime))
+        return sorted(objects, key=lambda stored: stored.key)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects."""

@@ -28,9 +28,9 @@ def draw(passes: Mapping[str, PassResult], target: Path) -> None:
     panels[1].plot(times, [moment.state_megabytes for moment in auto.moments], color="#5aae61")
     panels[1].set_ylabel("state, MB")
     _tiers(panels[2], auto)
-    for name, one in passes.items():
-        spent = [moment.primary_cpu + moment.secondary_cpu for moment in one.moments]
-        panels[3].plot([m.at for m in one.moments], spent, color=COLOURS[name], label=name)
+    for name, run in passes.items():
+        spent = [moment.primary_cpu + moment.secondary_cpu for moment in run.moments]
+        panels[3].plot([m.at for m in run.moments], spent, color=COLOURS[name], label=name)
     panels[3].set_ylabel("CPU seconds, both replicas")
     panels[3].legend(frameon=False)
     panels[3].set_xlabel("seconds since the first row")

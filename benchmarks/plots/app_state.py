@@ -22,7 +22,7 @@ def draw(curves: Mapping[str, Sequence[int]], target: Path) -> None:
         panel.set_visible(False)
     for panel, (name, curve) in zip(panels.flat, curves.items(), strict=False):
         most = max(curve) or 1
-        panel.plot(range(1, len(curve) + 1), [100 * one / most for one in curve], color="#2166ac")
+        panel.plot(range(1, len(curve) + 1), [100 * size / most for size in curve], color="#2166ac")
         panel.set_title(name.replace("_", " "), fontsize=8)
         panel.set_ylim(0, 110)
         panel.tick_params(labelsize=7)

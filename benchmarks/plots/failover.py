@@ -51,7 +51,7 @@ def draw(table: Sequence[Row], target: Path) -> None:
 
 def _share(row: Row, step: str) -> float:
     """The medians of steps need not add up to the median of all."""
-    whole = sum(_number(row, one) for one in STEPS)
+    whole = sum(_number(row, part) for part in STEPS)
     return _number(row, step) / whole if whole else 0.0
 
 

@@ -120,9 +120,9 @@ class AppRun:
         table = None if path is None else open_table_at(self.project, path)
         if table is None:
             return set()
-        found = table.to_pandas(columns=["file", "position"])
-        assert not found.duplicated().any(), "a dead letter is there twice"
-        return set(found.itertuples(index=False, name=None))
+        rows = table.to_pandas(columns=["file", "position"])
+        assert not rows.duplicated().any(), "a dead letter is there twice"
+        return set(rows.itertuples(index=False, name=None))
 
     def read_rejected_lines(self) -> set[tuple[str, int]]:
         """The same by the oracle."""

@@ -80,10 +80,10 @@ def main() -> int:
     spark = app_session(options.folder, options.cores)
     for query in list_queries():
         if query.stream.startswith(options.only):
-            found = measure(
+            result = measure(
                 query, spark, options.folder, options.events, options.epochs, prove=options.prove
             )
-            print(json.dumps(found), flush=True)
+            print(json.dumps(result), flush=True)
             shutil.rmtree(options.folder / query.stream, ignore_errors=True)
     spark.stop()
     return 0

@@ -50,11 +50,11 @@ class PredictionInputs:
     def of(cls, project: Project, stream: str) -> "PredictionInputs":
         """Measure them now; ages are those of the epochs that would have to be replayed."""
         measured = measure(project.store, [project.config.stream(stream)])[stream]
-        load, seen = measured.load, observe_stream(project, stream)
-        newest, secondary = project.store.snapshots.newest(stream), seen.secondary
-        decided = -1 if seen.epoch is None else seen.epoch.epoch
+        load, status = measured.load, observe_stream(project, stream)
+        newest, secondary = project.store.snapshots.newest(stream), status.secondary
+        decided = -1 if status.epoch is None else status.epoch.epoch
         committed = project.store.ledger.last(stream)
-        assert seen.epoch is not None
+        assert status.epoch is not None
         assert committed is not None
         batches = project.store.recent.levels(
             [SampleName.BATCH_SECONDS], stream, since_at=measured.at - RECENT_SECONDS
@@ -74,7 +74,7 @@ class PredictionInputs:
             sync_age=age(None if secondary is None else secondary.epoch),
             rows_since_snapshot=float(load.rows_per_second) * measured.snapshot_age_seconds,
             writes=[(write.size, write.seconds) for write in measured.step_timings.writes],
-            epoch_age=measured.at - seen.epoch.decided_at,
+            epoch_age=measured.at - status.epoch.decided_at,
             commit_age=measured.at - committed.committed_at,
             waiting_epochs=decided - committed.epoch,
             batch_seconds=batch.mean,

@@ -47,9 +47,9 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
     assert entry is not None
 
     def find_successor() -> ReplicaRow | None:
-        seen = observe_stream(project, stream)
-        is_new = seen.primary is not None and seen.primary.id != killed.id
-        return seen.primary if is_new and seen.verdict.health.is_running else None
+        status = observe_stream(project, stream)
+        is_new = status.primary is not None and status.primary.id != killed.id
+        return status.primary if is_new and status.verdict.health.is_running else None
 
     await_condition(project, stream, lambda: find_successor() is not None, "successor that commits")
     primary = find_successor()

@@ -108,13 +108,13 @@ class Meter:
         return self._of_each(lambda process: sum(process.cpu_times()[:2]))
 
     def _of_each(self, value: Callable[[psutil.Process], float]) -> dict[int, float]:
-        found = {}
+        values = {}
         for process in (self._process, *self._process.children(recursive=True)):
             try:
-                found[process.pid] = value(process)
+                values[process.pid] = value(process)
             except psutil.NoSuchProcess:
                 continue
-        return found
+        return values
 
 
 def kill_family(pid: int) -> None:

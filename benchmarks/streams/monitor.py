@@ -74,7 +74,7 @@ class StreamMonitor:
 
     def look(self) -> None:
         """Write one moment down."""
-        store, seen = self._project.store, observe_stream(self._project, self._stream)
+        store, status = self._project.store, observe_stream(self._project, self._stream)
         self._update_tally()
         newest = store.snapshots.newest(self._stream)
         at = self.now()
@@ -83,7 +83,7 @@ class StreamMonitor:
                 at=at,
                 rows_per_second=self._rate_at(at),
                 state_megabytes=0.0 if newest is None else newest.total_bytes / 1e6,
-                tier=seen.covered,
+                tier=status.covered,
                 primary_cpu=self._tally.spent[Slot.PRIMARY],
                 secondary_cpu=self._tally.spent[Slot.SECONDARY],
             )
@@ -115,17 +115,17 @@ def run_monitor(monitor: StreamMonitor) -> Iterator[None]:
 
 def seconds_per_tier(moments: Sequence[Moment]) -> dict[Tier, float]:
     """How long the stream was covered as each tier covers it."""
-    found: dict[Tier, float] = {}
+    seconds: dict[Tier, float] = {}
     for span in spans(moments):
-        found[span.tier] = found.get(span.tier, 0.0) + span.seconds
-    return found
+        seconds[span.tier] = seconds.get(span.tier, 0.0) + span.seconds
+    return seconds
 
 
 def spans(moments: Sequence[Moment]) -> list[TierSpan]:
     """From when until when the stream was in which tier; a look counts until the next one."""
     ends = [*(moment.at for moment in moments[1:]), moments[-1].at]
-    found = []
+    tier_spans = []
     for tier, group in groupby(zip(moments, ends, strict=True), key=lambda pair: pair[0].tier):
         looks = list(group)
-        found.append(TierSpan(tier=tier, from_at=looks[0][0].at, to_at=looks[-1][1]))
-    return found
+        tier_spans.append(TierSpan(tier=tier, from_at=looks[0][0].at, to_at=looks[-1][1]))
+    return tier_spans

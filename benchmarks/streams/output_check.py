@@ -17,9 +17,9 @@ def count_differing_rows(project: Project, stream: str, state: State) -> int:
     """How many rows of the table are missing, wrong or there twice; every one ever put out counts."""
     table = open_table(project, stream)
     assert table is not None
-    found = table.to_pandas(columns=COLUMNS).groupby(COLUMNS).size()
+    counts = table.to_pandas(columns=COLUMNS).groupby(COLUMNS).size()
     expected = pd.concat(list(_expected(project, stream, state.keys))).groupby(COLUMNS).size()
-    return int(found.sub(expected, fill_value=0).abs().sum())
+    return int(counts.sub(expected, fill_value=0).abs().sum())
 
 
 def _expected(project: Project, stream: str, keys: int) -> Iterator[pd.DataFrame]:

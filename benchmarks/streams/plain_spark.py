@@ -91,8 +91,8 @@ class PlainSpark:
         """The newest complete snapshot that Spark itself keeps of each partition of the state."""
         newest: dict[Path, tuple[int, int]] = {}
         for file in self.folder.glob("checkpoint/state/*/*/*.snapshot"):
-            found = (int(file.stem), file.stat().st_size)
-            newest[file.parent] = max(newest.get(file.parent, found), found)
+            snapshot = (int(file.stem), file.stat().st_size)
+            newest[file.parent] = max(newest.get(file.parent, snapshot), snapshot)
         return sum(size for _, size in newest.values()) / 1e6
 
     def _supervise(self) -> None:

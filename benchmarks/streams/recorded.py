@@ -28,7 +28,7 @@ class RecordedKill:
     recovery: Recovery
     to_next_epoch: float
     parts: Mapping[str, float]
-    known: PredictionInputs
+    known: PredictionInputs  # house: old word (recordings have it)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,15 +162,15 @@ def _kill(project: Project, monitor: StreamMonitor) -> Kill:
 
 def _is_settled(project: Project) -> bool:
     """Healthy, covered by its tier, caught up, and no switch or recovery is due."""
-    seen = observe_stream(project, NAME)
-    healthy = seen.verdict.health.is_running and seen.is_settled
-    if not healthy or seen.covered is not seen.tier or open_recovery(project, NAME) is not None:
+    status = observe_stream(project, NAME)
+    healthy = status.verdict.health.is_running and status.is_settled
+    if not healthy or status.covered is not status.tier or open_recovery(project, NAME) is not None:
         return False
     if Reviewer().decide_now(project, NAME).acts:
         return False
-    if not SECONDARY[seen.tier].process or seen.secondary is None or seen.committed is None:
+    if not SECONDARY[status.tier].process or status.secondary is None or status.committed is None:
         return True
-    return seen.committed.epoch - (seen.secondary.epoch or 0) <= MAY_BE_BEHIND
+    return status.committed.epoch - (status.secondary.epoch or 0) <= MAY_BE_BEHIND
 
 
 def _count_differing_rows(project: Project) -> int:
@@ -180,9 +180,9 @@ def _count_differing_rows(project: Project) -> int:
     assert last is not None
     epoch = project.store.epochs.get(NAME, last.epoch)
     assert epoch is not None
-    found = table.to_pandas(columns=["entry", "events"])
-    times = np.bincount(found["entry"].to_numpy(), minlength=epoch.end["rows"])
-    return int(np.abs(times - 1).sum() + (found["events"] != 1).sum())
+    rows = table.to_pandas(columns=["entry", "events"])
+    times = np.bincount(rows["entry"].to_numpy(), minlength=epoch.end["rows"])
+    return int(np.abs(times - 1).sum() + (rows["events"] != 1).sum())
 
 
 def _sleep_until(monitor: StreamMonitor, at: float) -> None:

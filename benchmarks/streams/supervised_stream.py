@@ -109,8 +109,8 @@ class SupervisedStream:
     def kill(self) -> Failover:
         """Kill -9 the primary's driver, and time the next epoch in the ledger."""
         killed = kill_primary(self._project, NAME, self._tier)
-        found = Failover.split(killed.to_next_epoch, self._steps(killed.at, killed.successor))
-        return replace(found, inputs=killed.inputs, recovery=killed.recovery)
+        failover = Failover.split(killed.to_next_epoch, self._steps(killed.at, killed.successor))
+        return replace(failover, inputs=killed.inputs, recovery=killed.recovery)
 
     def steps(self) -> Steps:
         """All that was measured of it."""
@@ -143,7 +143,7 @@ class SupervisedStream:
 
     def _steps(self, killed_at: float, successor: ReplicaRow) -> dict[str, float]:
         samples = self._project.store.samples
-        found = {
+        seconds = {
             step: sum(
                 sample.value
                 for name in names
@@ -155,8 +155,8 @@ class SupervisedStream:
         if self._tier is not Tier.PASSIVE_REPLICATION:
             lease = self._project.store.leases.get(NAME)
             taken_at = killed_at if lease is None else lease.taken_at
-            return {**found, "detect": taken_at - killed_at}
-        return {**found, **self._steps_of_dagster(killed_at, successor)}
+            return {**seconds, "detect": taken_at - killed_at}
+        return {**seconds, **self._steps_of_dagster(killed_at, successor)}
 
     def _steps_of_dagster(self, killed_at: float, successor: ReplicaRow) -> dict[str, float]:
         """From the kill to a deployed driver: here a process starts, so its steps have moments."""
@@ -188,15 +188,15 @@ class SupervisedStream:
             self._project.store.incidents.close(incident.id, "the benchmark restored the tier")
 
     def _is_covered(self) -> bool:
-        seen = observe_stream(self._project, NAME)
-        settled = seen.verdict.health.is_running and seen.is_settled
-        if not settled or seen.covered is not self._tier:
+        status = observe_stream(self._project, NAME)
+        settled = status.verdict.health.is_running and status.is_settled
+        if not settled or status.covered is not self._tier:
             return False
         if self._tier is Tier.PASSIVE_REPLICATION:
             return open_recovery(self._project, NAME) is None  # the run is over
         if not SECONDARY[self._tier].process:
             return True
-        behind = self._committed().epoch - (getattr(seen.secondary, "epoch", None) or 0)
+        behind = self._committed().epoch - (getattr(status.secondary, "epoch", None) or 0)
         return behind <= 2
 
     def _primary(self) -> ReplicaRow:

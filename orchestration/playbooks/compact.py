@@ -212,11 +212,11 @@ _NO_FILES = _Files(0, 0, 0, 0)
 
 def _by_epoch(files: Sequence[LiveFile]) -> dict[int, _Files]:
     """The files of each epoch that were not merged."""
-    found: dict[int, list[LiveFile]] = defaultdict(list)
+    by_epoch: dict[int, list[LiveFile]] = defaultdict(list)
     for file in files:
         epoch = epoch_of(file.path)
         if epoch is not None:
-            found[epoch].append(file)
+            by_epoch[epoch].append(file)
     return {
         epoch: _Files(
             files=len(of),
@@ -224,7 +224,7 @@ def _by_epoch(files: Sequence[LiveFile]) -> dict[int, _Files]:
             size_bytes=sum(file.size_bytes for file in of),
             partitions=len({file.partition for file in of}),
         )
-        for epoch, of in found.items()
+        for epoch, of in by_epoch.items()
     }
 
 
@@ -250,8 +250,8 @@ def _merged_units(files: Sequence[LiveFile]) -> Iterator[EpochFiles]:
 def _dead_letter_units(files: Sequence[LiveFile], settled: int) -> Iterator[EpochFiles]:
     """Most epochs have no dead letters: each file stands for the epochs before it, too."""
     fresh = [
-        EpochFiles(first=epoch, last=epoch, files=found.files, size_bytes=found.size_bytes)
-        for epoch, found in _by_epoch(files).items()
+        EpochFiles(first=epoch, last=epoch, files=of_epoch.files, size_bytes=of_epoch.size_bytes)
+        for epoch, of_epoch in _by_epoch(files).items()
         if epoch <= settled
     ]
     units = sorted([*_merged_units(files), *fresh], key=lambda unit: unit.last)

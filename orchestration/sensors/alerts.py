@@ -1,6 +1,6 @@
 """Alerts: the receivers that the project declares get each event that needs an operator once.
 
-The cursor keeps which events were seen and what each receiver has not got yet, so a restart of Dagster neither
+The cursor keeps which events were queued and what each receiver has not got yet, so a restart of Dagster neither
 loses nor repeats an alert.
 """
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import dagster as dg
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.assets.streams import HEALTH, HEALTHY
@@ -47,7 +47,8 @@ class AlertMarks(BaseModel):
 
     first_at: float | None = None
     at: float = 0.0
-    seen: dict[str, float] = {}
+    queued: dict[str, float] = Field({}, validation_alias=AliasChoices("queued", "seen"))
+    """When each event was queued; cursors of earlier code have `seen`."""
     failing: tuple[str, ...] = ()
     queues: dict[str, AlertQueue] = {}
 
@@ -63,9 +64,8 @@ def alerts(
     notify: Sequence[NotifyTarget], checks: Iterable[dg.AssetCheckKey]
 ) -> dg.SensorDefinition:
     """Build the sensor that sends an alert for every event that needs an operator."""
-    watched = [
-        key for key in checks if key.name != TIER_IS_COVERED
-    ]  # its incident raises the alert
+    # The incident of a tier that is not covered raises the alert.
+    watched = [key for key in checks if key.name != TIER_IS_COVERED]
     delivery, targets = AlertDelivery(), {name_target(target): target for target in notify}
 
     @dg.sensor(
@@ -114,20 +114,20 @@ def collect(
     raised = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]
     of_incidents = _of_incidents(projects, since)
     raised.extend(of_incidents or [])
-    new = {alert.key: alert for alert in raised if alert.key not in marks.seen}
-    queued = [QueuedAlert(**_fields(alert)) for alert in new.values()]
+    new = {alert.key: alert for alert in raised if alert.key not in marks.queued}
+    added = [QueuedAlert(**_fields(alert)) for alert in new.values()]
     still_found = {alert.key for alert in raised}
     sent = {
-        key: seen_at
-        for key, seen_at in {**dict.fromkeys(new, at), **marks.seen}.items()
-        if key in still_found or of_incidents is None or seen_at >= since - OVERLAP_SECONDS
+        key: queued_at
+        for key, queued_at in {**dict.fromkeys(new, at), **marks.queued}.items()
+        if key in still_found or of_incidents is None or queued_at >= since - OVERLAP_SECONDS
     }
     return AlertMarks(
         first_at=first_at,
         at=at,
-        seen=sent,
+        queued=sent,
         failing=tuple(failing),
-        queues={name: marks.queues.get(name, AlertQueue()).add(queued) for name in receivers},
+        queues={name: marks.queues.get(name, AlertQueue()).add(added) for name in receivers},
     )
 
 

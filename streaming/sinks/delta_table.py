@@ -88,9 +88,9 @@ def make_table(
     are created at once, each upon the other, all have the same `name`: Delta's own id changes with each.
     """
     options = delta_options(path, connect)
-    found = find_table(path, options)
-    if found is not None:
-        return found
+    table = find_table(path, options)
+    if table is not None:
+        return table
     with translate_errors(path):
         require_empty(path, connect)
         try:
