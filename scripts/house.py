@@ -165,7 +165,7 @@ def find_problems(modules: list[Module]) -> dict[str, list[str]]:
             *find_words(source + prose),
             *find_words(tests, FORBIDDEN | OLD_NAMES),
         ],
-        "vague names": list(find_vague_names(source)),
+        "vague names": list(find_vague_names(source + tests)),
         "bare imports": list(find_bare_imports(list_files("*.py"))),
     }
 

@@ -140,17 +140,17 @@ class SoakProject:
 
     def list_processes(self) -> list[psutil.Process]:
         """All processes that work for the project: in its folder, or with it in their command line."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             try:
                 ours = process.cwd().startswith(str(self.root)) or any(
                     str(self.root) in word for word in process.cmdline()
                 )
                 if ours and process.pid != os.getpid() and not _is_ancestor(process):
-                    found.append(process)
+                    processes.append(process)
             except (psutil.Error, OSError):
                 continue
-        return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+        return [process for process in processes if process.status() != psutil.STATUS_ZOMBIE]
 
 
 def _is_ancestor(process: psutil.Process) -> bool:

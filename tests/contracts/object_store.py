@@ -77,9 +77,9 @@ class ObjectStoreContract:
 
     def test_a_listing_knows_size_and_time(self, store: ObjectStore) -> None:
         store.put("first", b"123")
-        (found,) = store.list("first")
-        assert (found.key, found.size_bytes) == ("first", 3)
-        assert found.modified_at > 0
+        (listed,) = store.list("first")
+        assert (listed.key, listed.size_bytes) == ("first", 3)
+        assert listed.modified_at > 0
 
     def test_deleting_is_idempotent(self, store: ObjectStore) -> None:
         store.put("a", b"1")

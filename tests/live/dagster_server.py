@@ -38,9 +38,9 @@ class LiveDagster:
     def status_of(self, run: str) -> dg.DagsterRunStatus:
         """How a run is."""
         with dg.DagsterInstance.from_config(str(self._home)) as instance:
-            found = instance.get_run_by_id(run)
-        assert found is not None
-        return found.status
+            dagster_run = instance.get_run_by_id(run)
+        assert dagster_run is not None
+        return dagster_run.status
 
     def processes(self) -> list[int]:
         """The process ids of all that belongs to it."""

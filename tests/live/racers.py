@@ -150,10 +150,10 @@ def finish_or_stop(url: str, name: str) -> int:
     """One finishes the restore of each stream, while the others stop the streams for it."""
     with at_once(url) as store:
         requests = [store.restores.newest(row.name) for row in store.streams.all()]
-        known = [request for request in requests if request is not None]
+        granted = [request for request in requests if request is not None]
         if name != "p0":
-            return sum(store.restores.stop_for(request) for request in known)
-        for request in known:
+            return sum(store.restores.stop_for(request) for request in granted)
+        for request in granted:
             store.restores.finish(request)
     return 0
 

@@ -31,8 +31,8 @@ def _run(name: str, bound: Bound) -> Result:
     began = SYSTEM_CLOCK.monotonic()
     result = search(bound)
     seconds = SYSTEM_CLOCK.monotonic() - began
-    found = result.violation or "no violation"
-    print(f"{name}: {result.states} states, {result.at_rest} at rest, {seconds:.0f} s: {found}")
+    verdict = result.violation or "no violation"
+    print(f"{name}: {result.states} states, {result.at_rest} at rest, {seconds:.0f} s: {verdict}")
     for number, label in enumerate(result.trace, 1):
         print(f"  {number:3} {label}")
     sys.stdout.flush()

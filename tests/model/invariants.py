@@ -24,7 +24,11 @@ def find_violation_at_rest(state: State, bound: Bound) -> str | None:
     """What is wrong once nothing more happens."""
     if state.losses and _has_stopped(state, bound):
         return None
-    kinds = [one.kind for one in state.incidents if not (state.losses and one.kind == EXCUSED)]
+    kinds = [
+        incident.kind
+        for incident in state.incidents
+        if not (state.losses and incident.kind == EXCUSED)
+    ]
     if kinds:
         return f"incidents {', '.join(kinds)}"
     return _find_incomplete(state, bound) or _find_other_input(state)
@@ -32,7 +36,7 @@ def find_violation_at_rest(state: State, bound: Bound) -> str | None:
 
 def _has_stopped(state: State, bound: Bound) -> bool:
     """Whether the stream stands still with the one incident that excuses it, and has written nothing since."""
-    if {one.kind for one in state.incidents} != {EXCUSED} or state.stop is None:
+    if {incident.kind for incident in state.incidents} != {EXCUSED} or state.stop is None:
         return False
     commits, entries = len(state.table.commits), len(state.store.ledger)
     silent = commits <= state.stop.commits and entries <= state.stop.entries
@@ -42,7 +46,12 @@ def _has_stopped(state: State, bound: Bound) -> bool:
 def _find_doubled(state: State) -> str | None:
     epochs = [commit.epoch for commit in state.table.commits]
     return next(
-        (f"epoch {one} is in the table twice" for one, two in pairwise(epochs) if one == two), None
+        (
+            f"epoch {epoch} is in the table twice"
+            for epoch, following in pairwise(epochs)
+            if epoch == following
+        ),
+        None,
     )
 
 
@@ -73,9 +82,9 @@ def _find_lost_rows(state: State) -> str | None:
 
 def _find_hole(state: State) -> str | None:
     log = state.store.log
-    for number, (one, two) in enumerate(pairwise(log)):
-        if one[1] != two[0]:
-            return f"epoch {number + 1} starts at row {two[0]}, epoch {number} ends at {one[1]}"
+    for number, (entry, following) in enumerate(pairwise(log)):
+        if entry[1] != following[0]:
+            return f"epoch {number + 1} starts at row {following[0]}, epoch {number} ends at {entry[1]}"
     return None
 
 

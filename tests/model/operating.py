@@ -105,7 +105,9 @@ def _stop(store: rule.Store) -> rule.Store:
 def _close_incidents(state: State, epoch: int) -> State:
     """Those about an epoch that is computed again from here on."""
     left = tuple(
-        one for one in state.incidents if one.kind not in CLOSED_BY_RESTORE or one.epoch <= epoch
+        incident
+        for incident in state.incidents
+        if incident.kind not in CLOSED_BY_RESTORE or incident.epoch <= epoch
     )
     return state._replace(incidents=left, stop=state.stop if left else None)
 

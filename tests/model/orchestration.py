@@ -84,10 +84,10 @@ def recovery_steps(state: State, bound: Bound) -> Iterator[Step]:
     if isinstance(step, _AT_ONCE):
         yield _act(state, Pending(step), bound)
     elif isinstance(step, _ON_WHAT_WAS_SEEN):
-        seen = Pending(step)
+        pending = Pending(step)
         if isinstance(step, Fence):
-            seen = Pending(step, "", health, state.store.live(PRIMARY), state.store.lease)
-        yield f"a recovery run decides: {step.name}", state._replace(step=seen)
+            pending = Pending(step, "", health, state.store.live(PRIMARY), state.store.lease)
+        yield f"a recovery run decides: {step.name}", state._replace(step=pending)
 
 
 def gives_up(state: State, bound: Bound) -> bool:
@@ -242,11 +242,11 @@ def _act(state: State, pending: Pending, bound: Bound) -> Step:  # noqa: C901 (o
     return f"a recovery run does: {label}", after
 
 
-def _fence(state: State, step: Fence, seen: Pending) -> State:
+def _fence(state: State, step: Fence, pending: Pending) -> State:
     """A silent or stuck primary only if it has sent no sign of life since it was observed."""
-    stuck, health = seen.health is Health.STUCK, seen.health
-    if seen.row is not None and health is not None and (stuck or health.needs_second_look):
-        store, _ = rule.fence_seen(state.store, seen.row, seen.lease, stuck=stuck)
+    stuck, health = pending.health is Health.STUCK, pending.health
+    if pending.row is not None and health is not None and (stuck or health.needs_second_look):
+        store, _ = rule.fence_seen(state.store, pending.row, pending.lease, stuck=stuck)
         return state._replace(store=store)
     return _take_lease(state, step)
 

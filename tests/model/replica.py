@@ -128,8 +128,8 @@ def _lead(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
 def _claim(
     state: State, replica: Replica, claim: tuple[str | None, rule.Lease | None]
 ) -> Iterator[Step]:
-    primary, seen = claim
-    store, lease = rule.take_over(state.store, replica.id, primary, seen, LEASE)
+    primary, observed = claim
+    store, lease = rule.take_over(state.store, replica.id, primary, observed, LEASE)
     if lease is None:
         yield (
             f"{replica.id} does not get lease and slot",

@@ -42,7 +42,7 @@ def first_state(bound: Bound) -> State:
     )
     secondary = Replica("r1", 0, 0, switches=beside, at=IDLE, computed=log)
     if log:
-        secondary = secondary._replace(opened=True, known=bound.done - 1, follows_own=True)
+        secondary = secondary._replace(opened=True, compared=bound.done - 1, follows_own=True)
     primary = secondary._replace(id="r0", token=1, leading=True, switches=SWITCHES_OF_PRIMARY)
     return State(
         store=store,
@@ -58,7 +58,7 @@ def first_state(bound: Bound) -> State:
 def search(bound: Bound, *, most_states: int | None = None) -> Result:
     """Visit all states; stop at the first violation, or find a state that can never come to rest."""
     first = first_state(bound)
-    seen = {first: 0}
+    numbers = {first: 0}
     states, parents, at_rest, moves = [first], [-1], list[int](), Moves()
     at = 0
     while at < len(states) and (most_states is None or at < most_states):
@@ -72,12 +72,12 @@ def search(bound: Bound, *, most_states: int | None = None) -> Result:
             trace = _trace(states, parents, at, bound)
             return Result(len(states), len(at_rest), violation, trace)
         for number, (_, follower) in enumerate((*followers, *_faults(state, bound))):
-            found = seen.setdefault(follower, len(states))
-            if found == len(states):
+            existing = numbers.setdefault(follower, len(states))
+            if existing == len(states):
                 states.append(follower)
                 parents.append(at)
             if number < len(followers):
-                moves.add(at, found)
+                moves.add(at, existing)
         at += 1
     restless = moves.find_restless(at_rest, len(states)) if at == len(states) else None
     if restless is None:
@@ -231,6 +231,6 @@ def _jump(state: State, ticks: float) -> State:
     before = None if state.before is None else moved(state.before)
     step = state.step
     if step is not None and step.row is not None:
-        seen = moved(Store(rows=(step.row,), lease=step.lease))
-        step = step._replace(row=seen.rows[0], lease=seen.lease)
+        pending = moved(Store(rows=(step.row,), lease=step.lease))
+        step = step._replace(row=pending.rows[0], lease=pending.lease)
     return state._replace(store=moved(state.store), before=before, step=step)

@@ -63,7 +63,7 @@ def is_done(
     commit = _compare(store, table, replica, epoch, output[-1], rules, entered=entry is not None)
     if entry is None and commit is not None:
         store, _ = enter(store, replica, commit.output, rules)
-    return True, store, replica._replace(known=max(replica.known, epoch))
+    return True, store, replica._replace(compared=max(replica.compared, epoch))
 
 
 def _compare(
@@ -102,16 +102,16 @@ def commit(
     if is_empty(output[-1]):
         return table, replica
     newest = newest_of(table, replica)
-    known = replica._replace(known=max(replica.known, epoch))
+    follower = replica._replace(compared=max(replica.compared, epoch))
     if newest >= epoch and rules.table_has_transactions:
         _compare(store, table, replica, epoch, output[-1], rules, entered=False)
-        return table, known
-    if newest > replica.known:  # a replica that was paused has committed late
+        return table, follower
+    if newest > replica.compared:  # a replica that was paused has committed late
         _compare(store, table, replica, newest, None, rules, entered=True)
     versions = list(table.versions)
     versions[replica.history] = max(newest, epoch)
     commits = (*table.commits, Commit(epoch, replica.history, output))
-    return Table(tuple(versions), tuple(sorted(commits))), known
+    return Table(tuple(versions), tuple(sorted(commits))), follower
 
 
 def enter(store: Store, replica: Replica, output: Output, rules: Rules) -> tuple[Store, bool]:

@@ -63,7 +63,7 @@ class Replica(NamedTuple):
     """The first epoch that its process has entered, and remembers."""
     opened: bool = False
     """Whether it has opened the table."""
-    known: int = -1
+    compared: int = -1
     """The newest epoch of the table that it has compared."""
     hung: bool = False
     """Whether it processes nothing any more, although it still sends heartbeats."""
@@ -119,13 +119,17 @@ class State(NamedTuple):
     """What was written when the first incident was opened that is still open."""
 
     def replica(self, name: str) -> Replica | None:
-        return next((one for one in self.replicas if one.id == name), None)
+        return next((replica for replica in self.replicas if replica.id == name), None)
 
     def put(self, old: Replica, new: Replica) -> "State":
-        return self._replace(replicas=tuple(new if one is old else one for one in self.replicas))
+        return self._replace(
+            replicas=tuple(new if replica is old else replica for replica in self.replicas)
+        )
 
     def without(self, gone: Replica) -> "State":
-        return self._replace(replicas=tuple(one for one in self.replicas if one is not gone))
+        return self._replace(
+            replicas=tuple(replica for replica in self.replicas if replica is not gone)
+        )
 
     def with_incident(self, kind: str, epoch: int) -> "State":
         incidents = tuple(sorted({*self.incidents, Incident(kind, epoch)}))

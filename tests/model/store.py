@@ -155,27 +155,31 @@ def fence(store: Store, token: int) -> tuple[Store, bool]:
     return store._replace(lease=old._replace(holder=None, token=token + 1, expires_at=0)), True
 
 
-def fence_seen(store: Store, seen: Row, lease: Lease | None, *, stuck: bool) -> tuple[Store, bool]:
+def fence_seen(
+    store: Store, observed: Row, lease: Lease | None, *, stuck: bool
+) -> tuple[Store, bool]:
     """Lease and slot of a silent or stuck primary, unless it has sent a sign of life since it was observed."""
-    row, held = store.row(seen.id), store.lease
-    if lease is not None and lease.holder == seen.id:
+    row, held = store.row(observed.id), store.lease
+    if lease is not None and lease.holder == observed.id:
         if held is None or held.token != lease.token:
             return store, False
         if not stuck and held.renewed_at != lease.renewed_at:
             return store, False
         held = held._replace(holder=None, token=held.token + 1, expires_at=0)
     sign = None if row is None else row.progressed_at if stuck else row.heartbeat_at
-    if row is None or sign != (seen.progressed_at if stuck else seen.heartbeat_at):
+    if row is None or sign != (observed.progressed_at if stuck else observed.heartbeat_at):
         return store, False
-    return end(store._replace(lease=held), seen.id), True
+    return end(store._replace(lease=held), observed.id), True
 
 
 def take_over(
-    store: Store, secondary: str, primary: str | None, seen: Lease | None, ttl: float
+    store: Store, secondary: str, primary: str | None, observed: Lease | None, ttl: float
 ) -> tuple[Store, Lease | None]:
     """Lease and slot in one transaction, or nothing."""
     lease, row, old = store.lease, store.row(secondary), store.live(PRIMARY)
-    as_seen = (lease is None) if seen is None else (lease is not None and lease[:3] == seen[:3])
+    as_seen = (
+        (lease is None) if observed is None else (lease is not None and lease[:3] == observed[:3])
+    )
     replaced = old is None or old.id == primary
     if not store.wanted or not as_seen or not replaced or row is None or row.slot != SECONDARY:
         return store, None
@@ -224,7 +228,7 @@ def end(store: Store, replica: str, slot: str | None = None) -> Store:
         return store
     failures = 0 if row.slot == PRIMARY else store.failures
     return store._replace(
-        rows=tuple(one for one in store.rows if one is not row), failures=failures
+        rows=tuple(other for other in store.rows if other is not row), failures=failures
     )
 
 

@@ -61,7 +61,7 @@ class Pair:
         self.names = 0
         self.fenced = {False: 0, True: 0}
         self.leases: list[tuple[float, Lease, records.Lease]] = []
-        self.seen: list[tuple[float, Row, records.ReplicaRow]] = []
+        self.observed: list[tuple[float, Row, records.ReplicaRow]] = []
 
     def walk_on(self) -> None:
         calls: list[Callable[[], None]] = [
@@ -140,13 +140,13 @@ class Pair:
         row, real = self.model.live(rule.PRIMARY), self.real.replicas.live(STREAM, Slot.PRIMARY)
         assert (row is None) == (real is None)
         if row is not None and real is not None:
-            self.seen.append((self.clock.at, row, real))
+            self.observed.append((self.clock.at, row, real))
 
     def fence_seen(self) -> None:
         """Fence a primary that was silent or stuck when it was seen."""
-        if not self.seen:
+        if not self.observed:
             return
-        at, row, real = self.random.choice(self.seen[-3:])
+        at, row, real = self.random.choice(self.observed[-3:])
         row, stuck = rule.age_row(row, self.clock.at - at, oldest=NEVER), self.random.random() < 0.5
         lease = self.some_lease()
         if self.random.random() < MATCHING:
@@ -163,18 +163,18 @@ class Pair:
     def take_over(self) -> None:
         primary = self.model.live(rule.PRIMARY)
         claimed = self.random.choice([None if primary is None else primary.id, None, "r0"])
-        secondary, seen = self.some_replica(), self.some_lease()
+        secondary, lease = self.some_replica(), self.some_lease()
         if self.random.random() < 0.7:
             now = self.real.leases.get(STREAM)
-            seen = None if self.model.lease is None or now is None else (self.model.lease, now)
+            lease = None if self.model.lease is None or now is None else (self.model.lease, now)
         self.model, modelled = rule.take_over(
-            self.model, secondary, claimed, seen and seen[0], TTL_SECONDS
+            self.model, secondary, claimed, lease and lease[0], TTL_SECONDS
         )
         taken = self.real.takeovers.take(
             STREAM,
             secondary,
             primary=claimed,
-            observed=seen and seen[1],
+            observed=lease and lease[1],
             ttl_seconds=TTL_SECONDS,
             reason="",
         )

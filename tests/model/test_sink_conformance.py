@@ -198,7 +198,7 @@ class Pair:
             with pytest.raises(PermanentError):
                 real()
             epoch = refused.epoch if isinstance(refused, InputDiffersError) else None
-            opened = [one.detail["epoch"] for one in self.incidents()]
+            opened = [incident.detail["epoch"] for incident in self.incidents()]
             assert epoch in opened if epoch is not None else len(opened) == incidents
             self.met["differs"] += epoch is not None
             self.stuck = epoch is not None and self.random.random() < 0.3
@@ -212,7 +212,11 @@ class Pair:
         return returned
 
     def incidents(self) -> list[Any]:
-        return [one for one in self.setup.store.incidents.of(NAME) if one.kind == INPUT_DIFFERS]
+        return [
+            incident
+            for incident in self.setup.store.incidents.of(NAME)
+            if incident.kind == INPUT_DIFFERS
+        ]
 
     def entered(self) -> list[Output]:
         rows = self.setup.store.ledger.between(NAME, 0, 10**6)
@@ -221,7 +225,7 @@ class Pair:
     def compare(self) -> None:
         assert self.entered() == list(self.store.ledger)
         if self.table.commits:
-            assert self.setup.output() == sorted(one.epoch for one in self.table.commits)
+            assert self.setup.output() == sorted(commit.epoch for commit in self.table.commits)
 
 
 def a_proposal(epoch: int, slice_: Range) -> EpochProposal:

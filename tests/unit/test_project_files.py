@@ -48,9 +48,9 @@ def test_a_java_home_that_is_new_enough_is_taken(tmp_path: Path, version: str) -
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2"])
 def test_a_java_home_that_is_too_old_is_passed_over(tmp_path: Path, version: str) -> None:
     home = a_java(tmp_path / "java", version)
-    found = run("scripts/find-java", JAVA_HOME=str(home))
-    assert found.stdout.strip() != str(home)
-    assert found.stdout.strip() or "apt-get install" in found.stderr
+    result = run("scripts/find-java", JAVA_HOME=str(home))
+    assert result.stdout.strip() != str(home)
+    assert result.stdout.strip() or "apt-get install" in result.stderr
 
 
 def test_the_commands_are_listed_without_installing_anything() -> None:
@@ -87,7 +87,7 @@ def test_constraints_are_versions_only_and_cover_what_is_declared() -> None:
     names = {_canonical(line.partition("==")[0]) for line in pinned}
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    assert {_canonical(re.split(r"[\[<>=~]", one)[0]) for one in declared} <= names
+    assert {_canonical(re.split(r"[\[<>=~]", requirement)[0]) for requirement in declared} <= names
 
 
 def _canonical(name: str) -> str:
@@ -147,8 +147,8 @@ def test_lint_audits_the_packages_once_a_day_and_after_a_change(
 def test_lint_stays_red_while_a_package_is_vulnerable(tmp_path: Path) -> None:
     audit = str(an_audit(tmp_path, packages(vulns=[{"id": "CVE-1"}]) + "; exit 1"))
     for _ in range(2):
-        found = run(audit, "--daily")
-        assert (found.returncode, found.stdout.splitlines()[0]) == (1, "a 1: CVE-1")
+        result = run(audit, "--daily")
+        assert (result.returncode, result.stdout.splitlines()[0]) == (1, "a 1: CVE-1")
 
 
 def test_lint_audits_the_packages() -> None:

@@ -82,8 +82,8 @@ class TestEpochFiles:
         file = {"name": "ü.jsonl", "size": 3, "changed_ns": 1_700_000_000_123_456_789}
         store.epochs.propose(replace(a_proposal(0), input={"files": [file]}))
         names = [f"{number}.jsonl" for number in range(1_200)]
-        (found,) = store.epoch_files.named("words", [*names, "ü.jsonl"])
-        assert (found.epoch, found.size, found.changed_ns) == (0, 3, file["changed_ns"])
+        (listed,) = store.epoch_files.named("words", [*names, "ü.jsonl"])
+        assert (listed.epoch, listed.size, listed.changed_ns) == (0, 3, file["changed_ns"])
         assert store.epoch_files.named("others", ["ü.jsonl"]) == []
 
     def test_an_epoch_that_loses_the_race_assigns_no_file(self, store: ControlStore) -> None:
@@ -131,9 +131,11 @@ def decided(store: ControlStore, *, entered: int) -> None:
 
 
 def read_of(store: ControlStore, epoch: int) -> tuple[list[str], int]:
-    found = store.epochs.get("words", epoch)
-    assert found is not None
-    return [file["name"] for file in found.input["files"] if not file.get("skipped")], found.rows
+    decided = store.epochs.get("words", epoch)
+    assert decided is not None
+    return [
+        file["name"] for file in decided.input["files"] if not file.get("skipped")
+    ], decided.rows
 
 
 class TestGaps:
@@ -168,7 +170,9 @@ class TestGaps:
             assert (committed.agrees, committed.entry.digest) == (agrees, "d")
         assert store.ledger.commit(an_entry(3, replica="r2")).first
         assert not store.ledger.commit(an_entry(3, replica="r3", digest="odd")).agrees
-        assert [one.epoch for one in store.ledger.audit("words").disagreements] == [0, 3]
+        assert [
+            disagreement.epoch for disagreement in store.ledger.audit("words").disagreements
+        ] == [0, 3]
 
     def test_it_can_be_undone_until_something_is_made_without_it(self, store: ControlStore) -> None:
         decided(store, entered=2)
@@ -178,7 +182,7 @@ class TestGaps:
         assert len(store.gaps.of("words")) == 1
         store.gaps.close("words", run="r")
         assert store.gaps.of("words") == []
-        assert [(one.rows, read_of(store, one.epoch)[1]) for one in was] == [
+        assert [(disagreement.rows, read_of(store, disagreement.epoch)[1]) for disagreement in was] == [
             (10, 10), (20, 20), (20, 20), (0, 0),
         ]  # fmt: skip
         assert read_of(store, 1)[0] == ["b", "c"]

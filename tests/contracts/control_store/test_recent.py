@@ -44,9 +44,9 @@ class TestRecentActivity:
         decide(store, 3, stream="others")
         set_decision_time(store, "words", 2.0)
         set_decision_time(store, "others", 1.0)
-        seen = store.recent.inputs(None)
-        assert seen.keys() == {"words", "others"}
-        words, others = seen["words"], seen["others"]
+        inputs = store.recent.inputs(None)
+        assert inputs.keys() == {"words", "others"}
+        words, others = inputs["words"], inputs["others"]
         half = EPOCHS // 2
         assert (words.epochs, words.rows, words.rows_before) == (EPOCHS + 1, 10 * half, 10 * half)
         assert (words.seconds, words.seconds_before) == (2.0 * half, 2.0 * half)
@@ -60,19 +60,21 @@ class TestRecentActivity:
             store.snapshots.record(a_snapshot(f"s{epoch}", epoch, created_at=float(epoch + 1)))
         store.snapshots.mark("words", "s500", SnapshotState.DROPPED, "old")
         store.snapshots.record(a_snapshot("t1", 1, stream="others"))
-        seen = store.recent.shipments(None)
-        found = [(one.epoch, one.total_bytes, one.kept) for one in seen["words"]]
-        assert found == [(500, 300, False), (500 + SHIPPED_EPOCHS, 300, True)]
-        assert len(seen["others"]) == 1
-        assert store.recent.shipments("words") == {"words": seen["words"]}
+        shipments = store.recent.shipments(None)
+        shipped = [
+            (shipment.epoch, shipment.total_bytes, shipment.kept) for shipment in shipments["words"]
+        ]
+        assert shipped == [(500, 300, False), (500 + SHIPPED_EPOCHS, 300, True)]
+        assert len(shipments["others"]) == 1
+        assert store.recent.shipments("words") == {"words": shipments["words"]}
 
     def test_samples_of_some_names_are_seen_in_order(self, store: ControlStore) -> None:
         declared(store, "words")
         sampled(store, "lag", (2.0, 20.0), (1.0, 10.0))
         sampled(store, "speed", (1.5, 5.0))
         sampled(store, "other", (1.0, 1.0))
-        seen = store.recent.series(["lag", "speed"], None)["words"]
-        assert [one.value for one in seen] == [10.0, 5.0, 20.0]
+        samples = store.recent.series(["lag", "speed"], None)["words"]
+        assert [sample.value for sample in samples] == [10.0, 5.0, 20.0]
         assert store.recent.series(["lag"], "unknown") == {}
 
     def test_samples_are_levelled_over_a_while(self, store: ControlStore) -> None:
@@ -93,8 +95,8 @@ class TestRecentActivity:
         had_tier(store, Tier.ACTIVE_REPLICATION, at=2010.0 + long - 1.0, reached_at=None)
         sampled(store, "cpu_cores", (990.0, 1.0), (1000.0 - STEADY_SECONDS - 1.0, 7.0))
         sampled(store, "cpu_cores", (1990.0, 2.0), (1995.0, 4.0), (2020.0, 8.0))
-        seen = store.recent.levels_of_tiers(["cpu_cores"], None)["words"]
-        means = {tier: levels["cpu_cores"].mean for tier, levels in seen.items()}
+        by_tier = store.recent.levels_of_tiers(["cpu_cores"], None)["words"]
+        means = {tier: levels["cpu_cores"].mean for tier, levels in by_tier.items()}
         assert means == {Tier.DEPLOYED: 1.0, Tier.ACTIVE_STANDBY: 3.0}
         assert store.recent.levels_of_tiers(["cpu_cores"], "unknown") == {}
 
@@ -104,8 +106,8 @@ class TestRecentActivity:
         now = store.now()
         had_tier(store, Tier.DEPLOYED, at=now - 500.0, reached_at=now - 400.0)
         sampled(store, "cpu_cores", (now - 5.0, 2.0), (now - 300.0, 9.0))
-        seen = store.recent.levels_of_tiers(["cpu_cores"], "words")["words"]
-        assert seen[Tier.DEPLOYED]["cpu_cores"].mean == 2.0
+        by_tier = store.recent.levels_of_tiers(["cpu_cores"], "words")["words"]
+        assert by_tier[Tier.DEPLOYED]["cpu_cores"].mean == 2.0
 
     def test_primaries_are_seen_live_or_not_and_hosts_with_their_share(
         self, store: ControlStore

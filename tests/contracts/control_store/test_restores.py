@@ -191,7 +191,7 @@ class TestRestores:
         restored(store, 3)
         store.restores.begin(wanted(store, 2))
         store.streams.desire("words", DesiredState.RUNNING)
-        assert [one.epoch for one in store.restores.of("words")] == [2, 3]
+        assert [restore.epoch for restore in store.restores.of("words")] == [2, 3]
 
     def test_who_restores_stops_the_stream_only_until_it_is_finished(
         self, store: ControlStore
@@ -277,7 +277,7 @@ class TestRestores:
         store.ledger.commit(an_entry(4), history=1)
         assert restored(store, 1).history == 2
         assert store.restores.current_history("words") == 2
-        assert [one.epoch for one in store.restores.of("words")] == [1, 3]
+        assert [restore.epoch for restore in store.restores.of("words")] == [1, 3]
         with pytest.raises(PermanentError, match="its history is now 2, not 1"):
             store.ledger.commit(an_entry(2), history=1)
 
@@ -328,10 +328,10 @@ class TestRestores:
 
     def test_the_last_epoch_by_a_time_is_found(self, store: ControlStore) -> None:
         committed(store, 3)
-        found = store.ledger.last_up_to("words", store.now() + 60.0)
-        assert found is not None
-        assert found.epoch == 2
-        assert store.ledger.last_up_to("words", found.committed_at - 3600.0) is None
+        entry = store.ledger.last_up_to("words", store.now() + 60.0)
+        assert entry is not None
+        assert entry.epoch == 2
+        assert store.ledger.last_up_to("words", entry.committed_at - 3600.0) is None
 
 
 class TestForks:

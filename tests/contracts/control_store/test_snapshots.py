@@ -38,9 +38,9 @@ class TestSnapshots:
     def test_one_row_can_be_looked_up_and_taken_out(self, store: ControlStore) -> None:
         store.snapshots.record(a_snapshot("s1", 1))
         store.snapshots.record(a_snapshot("s2", 2))
-        found = store.snapshots.get("words", "s1")
-        assert found is not None
-        assert found.epoch == 1
+        snapshot = store.snapshots.get("words", "s1")
+        assert snapshot is not None
+        assert snapshot.epoch == 1
         store.snapshots.forget("words", "s1")
         assert store.snapshots.get("words", "s1") is None
         assert [row.id for row in store.snapshots.of("words")] == ["s2"]

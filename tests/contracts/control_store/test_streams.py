@@ -165,8 +165,8 @@ class TestTiers:
 
 
 def intervals(store: ControlStore, stream: str = "words") -> tuple[float | None, float | None]:
-    found = store.streams.intervals(stream)
-    return found.snapshot_every, found.sync_every
+    intervals = store.streams.intervals(stream)
+    return intervals.snapshot_every, intervals.sync_every
 
 
 class TestPace:

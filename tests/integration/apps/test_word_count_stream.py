@@ -53,10 +53,10 @@ def test_spark_puts_out_in_every_epoch_what_the_oracle_expects(
 ) -> None:
     (tmp_path / "in").mkdir()
     rows = some_input(tmp_path / "in")
-    seen: dict[int, pd.DataFrame] = {}
+    outputs: dict[int, pd.DataFrame] = {}
 
     def keep(output: DataFrame, epoch: int) -> None:
-        seen[epoch] = output.orderBy("window_start", "word").toPandas()
+        outputs[epoch] = output.orderBy("window_start", "word").toPandas()
 
     files = (
         spark.readStream.schema("event_time timestamp, key int")
@@ -73,8 +73,8 @@ def test_spark_puts_out_in_every_epoch_what_the_oracle_expects(
     assert query.awaitTermination(120)
 
     wanted = expected(rows, PARAMS, last_epoch=EPOCHS - 1)
-    assert sorted(seen) == sorted(wanted)
+    assert sorted(outputs) == sorted(wanted)
     assert any(len(wanted[epoch]) for epoch in EMPTY)
     assert sum(frame["count"].sum() for frame in wanted.values()) > 0
     for epoch, frame in wanted.items():
-        assert as_listed(seen[epoch]) == as_listed(frame), f"epoch {epoch}"
+        assert as_listed(outputs[epoch]) == as_listed(frame), f"epoch {epoch}"

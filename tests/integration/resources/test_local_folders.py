@@ -39,12 +39,12 @@ def require(host: ProjectConfig, store: ControlStore) -> None:
 
 
 def test_the_first_host_stays_the_only_one(tmp_path: Path, store: ControlStore) -> None:
-    one, two = a_host(tmp_path / "one"), a_host(tmp_path / "two")
-    require(one, store)
-    require(one, store)
+    first, second = a_host(tmp_path / "one"), a_host(tmp_path / "two")
+    require(first, store)
+    require(first, store)
     for refuse in (require_home, require_one_host):
         with pytest.raises(PermanentError, match="belongs to another host"):
-            refuse(two, store, two.stream("clicks"))
+            refuse(second, store, second.stream("clicks"))
 
 
 def test_folders_that_moved_with_their_id_are_the_same_host(

@@ -186,12 +186,12 @@ def test_a_query_goes_on_in_either_folder_and_leaves_the_other_as_it_was(
 
 def wholes(paths: Iterable[str]) -> dict[str, int]:
     """The newest whole of each store among these files."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for path in paths:
         if path.endswith(".snapshot"):
             store, version = path.rsplit("/", 1)
-            found[store] = max(found.get(store, 0), int(version.removesuffix(".snapshot")))
-    return found
+            sizes[store] = max(sizes.get(store, 0), int(version.removesuffix(".snapshot")))
+    return sizes
 
 
 def test_a_large_state_that_changes_little_is_shipped_once_and_goes_on(

@@ -219,8 +219,8 @@ def _counting_processor() -> StatefulProcessor:
             self.count = handle.getValueState("count", "n long")
 
         def handleInputRows(self, key, rows, timer_values):  # type: ignore[no-untyped-def]  # noqa: N802
-            seen = self.count.get()[0] if self.count.exists() else 0
-            total = seen + sum(len(frame) for frame in rows)
+            count = self.count.get()[0] if self.count.exists() else 0
+            total = count + sum(len(frame) for frame in rows)
             self.count.update((total,))
             yield pd.DataFrame({"k": [key[0]], "n": [total]})
 

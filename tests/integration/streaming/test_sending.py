@@ -96,11 +96,11 @@ def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
             StructField("n", StructType([StructField("x", LongType())]), metadata={"unit": "s"}),
         ]
     )
-    seen: dict[int, DataFrame] = {}
+    frames: dict[int, DataFrame] = {}
     ledger = LedgerWriter(project.store, NAME, "one", FixedToken())
 
     def write(df: DataFrame, epoch: int) -> None:
-        seen[epoch] = df.localCheckpoint()
+        frames[epoch] = df.localCheckpoint()
 
     sender = Sender(CallableSink(write, ledger, tmp_path / "outbox"), ledger, sending=False)
     rows = [("é", (1,)), (None, None)]
@@ -112,7 +112,7 @@ def test_kept_rows_come_back_as_they_were_even_if_there_are_none(
     assert sender.held_back == (1, 2)
     assert [incident.kind for incident in project.store.incidents.of(NAME)] == ["digest_differs"]
     sender.open()
-    assert list(seen) == [1, 2]
-    assert all(df.schema == schema for df in seen.values())
-    assert [len(df.collect()) for df in seen.values()] == [0, 2]
-    assert {tuple(row) for row in seen[2].collect()} == {("é", (1,)), (None, None)}
+    assert list(frames) == [1, 2]
+    assert all(df.schema == schema for df in frames.values())
+    assert [len(df.collect()) for df in frames.values()] == [0, 2]
+    assert {tuple(row) for row in frames[2].collect()} == {("é", (1,)), (None, None)}

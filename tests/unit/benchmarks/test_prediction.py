@@ -53,7 +53,7 @@ def a_run(*seconds: float, began_at: float = 0.0) -> RecordedRun:
 
 
 def ratios(*runs: RecordedRun) -> list[float]:
-    return [found.ratio for found in judge(runs) if found.model == "ours"]
+    return [judgement.ratio for judgement in judge(runs) if judgement.model == "ours"]
 
 
 def test_a_later_recovery_changes_no_earlier_prediction() -> None:
@@ -63,8 +63,8 @@ def test_a_later_recovery_changes_no_earlier_prediction() -> None:
 
 
 def test_a_tier_is_calibrated_after_a_few_kills_and_an_earlier_run_calibrates_the_next() -> None:
-    first = [found for found in judge([a_run(*[2.0] * KILLS)]) if found.model == "ours"]
-    assert [found.calibrated for found in first] == [
+    first = [judgement for judgement in judge([a_run(*[2.0] * KILLS)]) if judgement.model == "ours"]
+    assert [judgement.calibrated for judgement in first] == [
         number >= FEWEST_RECOVERIES for number in range(KILLS)
     ]
     assert share_covered(first) == 1.0, "an epoch and a batch are said before any pause was seen"

@@ -236,16 +236,16 @@ def test_a_module_that_ends_or_hangs_is_a_problem_at_its_place(
     (root / "exits.py").write_text("import sys\nsys.exit()\n")
     (root / "dies.py").write_text("import os\nos._exit(0)\n")
     (root / "hangs.py").write_text("import time\ntime.sleep(600)\n")
-    found = [(problem.file[-6:], problem.field, problem.message) for problem in check(root)]
-    assert [(file, field) for file, field, _ in found] == [
+    problems = [(problem.file[-6:], problem.field, problem.message) for problem in check(root)]
+    assert [(file, field) for file, field, _ in problems] == [
         ("a.yaml", "app"),
         ("b.yaml", "app"),
         ("b.yaml", "expectations"),
         ("c.yaml", "app"),
     ]
-    assert "SystemExit" in found[0][2]
-    assert "ends the process on import (exit code 0)" in found[1][2]
-    assert "is not imported within 3 s" in found[3][2]
+    assert "SystemExit" in problems[0][2]
+    assert "ends the process on import (exit code 0)" in problems[1][2]
+    assert "is not imported within 3 s" in problems[3][2]
 
 
 def test_a_module_that_hangs_is_tried_once_and_all_imports_together_end(
@@ -261,10 +261,12 @@ def test_a_module_that_hangs_is_tried_once_and_all_imports_together_end(
     (root / "hangs.py").write_text("import time\nopen('tries', 'a').write('1')\ntime.sleep(600)\n")
     (root / "late.py").write_text("def build(): ...\n")
     clock = iter([0.0, 100.0, 200.0])  # at the start, and before each module
-    found = [(problem.file[-6:], problem.message) for problem in check(root, lambda: next(clock))]
-    assert [file for file, _ in found] == ["a.yaml", "a.yaml", "b.yaml", "c.yaml"]
-    assert all("hangs is not imported within 1 s" in message for _, message in found[:3])
-    assert "late is not imported: the modules before it took 180 s" in found[3][1]
+    problems = [
+        (problem.file[-6:], problem.message) for problem in check(root, lambda: next(clock))
+    ]
+    assert [file for file, _ in problems] == ["a.yaml", "a.yaml", "b.yaml", "c.yaml"]
+    assert all("hangs is not imported within 1 s" in message for _, message in problems[:3])
+    assert "late is not imported: the modules before it took 180 s" in problems[3][1]
     assert (root / "tries").read_text() == "1"
 
 
@@ -289,11 +291,11 @@ def test_a_module_that_floods_leaves_a_process_or_takes_all_memory_is_bounded(
     )
     (root / "takes.py").write_text("taken = bytearray(1 << 45)\n")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = {problem.file[-6:]: problem.message for problem in check(root)}
+    problems = {problem.file[-6:]: problem.message for problem in check(root)}
     grown_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert "is not imported within 5 s" in found["a.yaml"]
-    assert "is not imported within 5 s" in found["b.yaml"]
-    assert "MemoryError" in found["c.yaml"]
+    assert "is not imported within 5 s" in problems["a.yaml"]
+    assert "is not imported within 5 s" in problems["b.yaml"]
+    assert "MemoryError" in problems["c.yaml"]
     assert grown_kilobytes < 50_000
     wait_until(lambda: not runs(int(pid_file.read_text())))
 

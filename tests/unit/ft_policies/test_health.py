@@ -35,7 +35,7 @@ STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False
 
 
 @pytest.mark.parametrize(
-    ("seen", "health"),
+    ("facts", "health"),
     [
         (WELL, Health.HEALTHY),
         (replace(WELL, caught_up=False), Health.REPLAYING),
@@ -68,8 +68,8 @@ STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False
         (None, Health.MISSING),
     ],
 )
-def test_a_stream_that_should_run_is_judged(seen: PrimaryFacts | None, health: Health) -> None:
-    assert POLICY.judge(wanted=True, primary=seen).health is health
+def test_a_stream_that_should_run_is_judged(facts: PrimaryFacts | None, health: Health) -> None:
+    assert POLICY.judge(wanted=True, primary=facts).health is health
 
 
 def test_a_stream_that_is_not_wanted_is_stopped_or_stopping() -> None:
@@ -104,12 +104,12 @@ AGES = st.none() | st.floats(0, 1000)
     )
 )
 def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_well(
-    seen: PrimaryFacts,
+    facts: PrimaryFacts,
 ) -> None:
-    verdict = POLICY.judge(wanted=True, primary=seen)
-    silent = seen.heartbeat_age is not None and seen.heartbeat_age > POLICY.timings.lease_seconds
+    verdict = POLICY.judge(wanted=True, primary=facts)
+    silent = facts.heartbeat_age is not None and facts.heartbeat_age > POLICY.timings.lease_seconds
     assert verdict.reason
-    if silent or seen.process is Process.GONE:
+    if silent or facts.process is Process.GONE:
         assert verdict.health.failed
 
 
@@ -129,7 +129,7 @@ PROCESSES = replace(STANDS_BY, processing=True)
 
 
 @pytest.mark.parametrize(
-    ("seen", "health"),
+    ("facts", "health"),
     [
         (STANDS_BY, Health.HEALTHY),
         (PROCESSES, Health.HEALTHY),
@@ -154,8 +154,8 @@ PROCESSES = replace(STANDS_BY, processing=True)
         (replace(STANDS_BY, quiet_seconds=9000.0), Health.HEALTHY),
     ],
 )
-def test_a_secondary_is_judged(seen: SecondaryFacts, health: Health) -> None:
-    assert POLICY.judge_secondary(seen).health is health
+def test_a_secondary_is_judged(facts: SecondaryFacts, health: Health) -> None:
+    assert POLICY.judge_secondary(facts).health is health
 
 
 TOLERATED = 20.0
@@ -164,10 +164,10 @@ TOLERATED = 20.0
 def lags(
     *seconds: float, every: float = 5.0, rows: Sequence[float] | None = None
 ) -> list[LagReading]:
-    known = [None] * len(seconds) if rows is None else rows
+    rows_behind = [None] * len(seconds) if rows is None else rows
     return [
         LagReading(at=number * every, seconds=lag, rows=waiting)
-        for number, (lag, waiting) in enumerate(zip(seconds, known, strict=True))
+        for number, (lag, waiting) in enumerate(zip(seconds, rows_behind, strict=True))
     ]
 
 
@@ -199,8 +199,8 @@ def test_a_stream_that_is_behind_and_comes_no_nearer_lags(
     readings: list[LagReading], *, lagging: bool
 ) -> None:
     assert is_lagging(readings, TOLERATED) is lagging
-    seen = replace(WELL, lag=readings, tolerated_lag_seconds=TOLERATED)
-    health = POLICY.judge(wanted=True, primary=seen).health
+    facts = replace(WELL, lag=readings, tolerated_lag_seconds=TOLERATED)
+    health = POLICY.judge(wanted=True, primary=facts).health
     assert health is (Health.LAGGING if lagging else Health.HEALTHY)
 
 
@@ -241,9 +241,9 @@ def test_a_stream_that_lags_runs_needs_no_recovery_and_is_not_healthy() -> None:
 
 def test_an_epoch_that_is_late_or_a_lost_primary_is_more_than_a_lag() -> None:
     behind = replace(WELL, lag=lags(*GROWING), tolerated_lag_seconds=TOLERATED)
-    for seen, health in (
+    for facts, health in (
         (replace(behind, progress_age=61.0), Health.STUCK),
         (replace(behind, caught_up=False), Health.REPLAYING),
         (replace(behind, process=Process.GONE), Health.DEAD),
     ):
-        assert POLICY.judge(wanted=True, primary=seen).health is health
+        assert POLICY.judge(wanted=True, primary=facts).health is health

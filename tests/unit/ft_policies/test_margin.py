@@ -14,8 +14,8 @@ def age(days: float, fault: str = "") -> InputAge:
 def judge(
     recovery: InputAge | None, restore: InputAge | None, *, kept_for_seconds: float | None
 ) -> MarginVerdict:
-    found = ReplayInput(first_epoch=6, recovery=recovery, restore=restore)
-    return judge_margin(found, kept_for_seconds=kept_for_seconds)
+    replay = ReplayInput(first_epoch=6, recovery=recovery, restore=restore)
+    return judge_margin(replay, kept_for_seconds=kept_for_seconds)
 
 
 @pytest.mark.parametrize("days", [1.0, 6.2, 6.5, 8.0])

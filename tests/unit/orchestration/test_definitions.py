@@ -116,7 +116,7 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
 def test_recoveries_go_first(definitions: dg.Definitions) -> None:
     jobs = ("recover_stream", "ensure_object_store", "start_stream", "snapshot_stream", "audit")
     tags = [definitions.resolve_job_def(name).tags for name in jobs]
-    assert [int(one["dagster/priority"]) for one in tags] == [100, 90, 50, 0, 0]
+    assert [int(tag["dagster/priority"]) for tag in tags] == [100, 90, 50, 0, 0]
 
 
 def test_all_runs_but_recoveries_share_a_few_places(

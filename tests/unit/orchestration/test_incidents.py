@@ -61,7 +61,10 @@ def test_a_failed_primary_has_the_same_incident_for_every_observer(tmp_path: Pat
         project.store.incidents.close(opened.id, "by the one who took over")
     assert incidents(projects)[0].key == f"{CLICKS}/p1/1"
     assert len(requested(projects)) == 1
-    assert {one.key for one in incidents(projects)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+    assert {incident.key for incident in incidents(projects)} == {
+        f"{CLICKS}/p1/1",
+        f"{CLICKS}/p1/2",
+    }
 
 
 @pytest.mark.parametrize(
@@ -107,10 +110,10 @@ def test_a_dead_primary_does_not_wait_for_the_next_try_at_its_secondary(tmp_path
             "p1", pid=os.getpid(), pid_started_at=1.0
         )  # another process
     keys = {key for _ in range(3) for key in requested(projects)}
-    [new] = [one for one in incidents(projects) if one.state is IncidentState.OPEN]
+    [new] = [incident for incident in incidents(projects) if incident.state is IncidentState.OPEN]
     assert (new.key, new.attempts) == (f"{CLICKS}/p1/1", 0)
     assert keys == {f"{new.id}-0-0"}
-    [closed] = [one for one in incidents(projects) if one.id == old.id]
+    [closed] = [incident for incident in incidents(projects) if incident.id == old.id]
     assert closed.outcome == SUPERSEDED
 
 
@@ -127,10 +130,10 @@ def test_a_primary_that_came_back_does_not_wait_for_the_next_try_at_its_older_lo
             "p1", pid=os.getpid(), pid_started_at=1.0
         )  # another process
     keys = {key for _ in range(3) for key in requested(projects)}
-    [new] = [one for one in incidents(projects) if one.state is IncidentState.OPEN]
+    [new] = [incident for incident in incidents(projects) if incident.state is IncidentState.OPEN]
     assert new.key == f"{CLICKS}/p1/2"
     assert keys == {f"{new.id}-0-0"}
-    [closed] = [one for one in incidents(projects) if one.id == old.id]
+    [closed] = [incident for incident in incidents(projects) if incident.id == old.id]
     assert closed.outcome == SUPERSEDED
 
 
@@ -149,7 +152,10 @@ def test_a_primary_that_is_lost_and_comes_back_by_turns_has_no_incident_each_tim
             requested(projects)
             project.store.replicas.record_process("p1", pid=this.pid, pid_started_at=1.0)
             requested(projects)
-    assert {one.key for one in incidents(projects)} == {f"{CLICKS}/p1/1", f"{CLICKS}/p1/2"}
+    assert {incident.key for incident in incidents(projects)} == {
+        f"{CLICKS}/p1/1",
+        f"{CLICKS}/p1/2",
+    }
 
 
 def test_a_primary_that_has_not_worked_since_is_still_the_same_loss(tmp_path: Path) -> None:
@@ -169,7 +175,10 @@ def test_the_next_primary_has_an_incident_of_its_own_once_it_has_worked(tmp_path
         a_waiting_recovery(project.store, lost_primary("p0", stream=CLICKS))
         project.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert len(requested(projects)) == 1
-    assert {one.key for one in incidents(projects)} == {f"{CLICKS}/p0/1", f"{CLICKS}/p1/1"}
+    assert {incident.key for incident in incidents(projects)} == {
+        f"{CLICKS}/p0/1",
+        f"{CLICKS}/p1/1",
+    }
 
 
 def test_a_primary_that_never_worked_is_the_failure_that_was_there_before(tmp_path: Path) -> None:
@@ -193,7 +202,7 @@ def test_a_run_that_is_at_a_lost_secondary_sees_to_the_primary_too(tmp_path: Pat
         project.store.incidents.claim(old.id, "run-9", 60.0)
         project.store.replicas.end("p1", ReplicaState.FAILED, "no luck", by=EndedBy.REPLICA)
     assert requested(projects) == []
-    assert [one.id for one in incidents(projects)] == [old.id]
+    assert [incident.id for incident in incidents(projects)] == [old.id]
 
 
 def test_a_request_that_got_lost_is_made_again_a_minute_later() -> None:

@@ -103,6 +103,6 @@ def test_a_stream_that_was_never_away_lacked_redundancy_since_the_last_sign_of_l
 def test_a_sensor_that_saw_the_loss_does_not_make_the_stream_have_been_away(
     project: Project,
 ) -> None:
-    seen = a_recovery(project.store, LOST_P1, t_detect_seconds=2.0)
-    measured(project, SampleName.RECOVERY_SECONDS, 0.0, at=seen.opened_at - 1.0)
-    assert outcome_of(project, seen).recovery_seconds == 0.0
+    incident = a_recovery(project.store, LOST_P1, t_detect_seconds=2.0)
+    measured(project, SampleName.RECOVERY_SECONDS, 0.0, at=incident.opened_at - 1.0)
+    assert outcome_of(project, incident).recovery_seconds == 0.0

@@ -18,19 +18,21 @@ BERLIN, PARIS, SYDNEY = (52.52, 13.40), (48.86, 2.35), (-33.87, 151.21)
 BERLIN_PARIS_M = 877_550
 
 
-def rows(*seen: tuple[int, float, tuple[float, float]], card: str = "a") -> pd.DataFrame:
+def rows(*events: tuple[int, float, tuple[float, float]], card: str = "a") -> pd.DataFrame:
     """Transactions of one card as (epoch, hour, place), numbered."""
     return pd.DataFrame(
         {
-            "epoch": [epoch for epoch, _, _ in seen],
-            "transaction_id": range(len(seen)),
-            "event_time": pd.to_datetime([START + pd.Timedelta(hours=hour) for _, hour, _ in seen]),
+            "epoch": [epoch for epoch, _, _ in events],
+            "transaction_id": range(len(events)),
+            "event_time": pd.to_datetime(
+                [START + pd.Timedelta(hours=hour) for _, hour, _ in events]
+            ),
             "issuer": "bank",
             "card": card,
             "amount_cents": 100,
             "present": True,
-            "latitude": [place[0] for _, _, place in seen],
-            "longitude": [place[1] for _, _, place in seen],
+            "latitude": [place[0] for _, _, place in events],
+            "longitude": [place[1] for _, _, place in events],
         }
     )
 
@@ -50,11 +52,11 @@ def streamed(come: pd.DataFrame, params: Mapping[str, Any]) -> tuple[list[pd.Dat
 def alarms(come: pd.DataFrame, **params: Any) -> list[tuple[int, int]]:
     """Each transaction that was found, and the one it was compared with; the oracle agrees."""
     outputs, _ = streamed(come, params)
-    found = pd.concat(outputs)[["transaction_id", "previous_id"]]
+    alarms = pd.concat(outputs)[["transaction_id", "previous_id"]]
     wanted = oracle.impossible_travel(come, params, last_epoch=int(come["epoch"].max()))
     expected = pd.concat(wanted.values())[["transaction_id", "previous_id"]]
-    assert sorted(found.to_numpy().tolist()) == sorted(expected.to_numpy().tolist())
-    return [(int(one), int(other)) for one, other in found.to_numpy()]
+    assert sorted(alarms.to_numpy().tolist()) == sorted(expected.to_numpy().tolist())
+    return [(int(row), int(other)) for row, other in alarms.to_numpy()]
 
 
 def comparable(output: pd.DataFrame) -> list[list[Any]]:
@@ -92,8 +94,8 @@ def test_banks_may_give_the_same_number_to_different_cards() -> None:
 
 
 def test_the_same_transaction_twice_is_one_place() -> None:
-    one = rows((0, 0, BERLIN))
-    assert alarms(pd.concat([one, one])) == []
+    single = rows((0, 0, BERLIN))
+    assert alarms(pd.concat([single, single])) == []
 
 
 def test_shops_that_are_near_each_other_are_one_place() -> None:
@@ -127,8 +129,8 @@ places = st.tuples(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(places, min_size=1, max_size=12), st.sampled_from(["0 hours", "1 hour", "9 days"]))
-def test_the_fold_does_what_the_oracle_does(seen: list[Any], lateness: str) -> None:
-    alarms(rows(*sorted(seen, key=lambda one: one[0])), lateness=lateness)
+def test_the_fold_does_what_the_oracle_does(events: list[Any], lateness: str) -> None:
+    alarms(rows(*sorted(events, key=lambda event: event[0])), lateness=lateness)
 
 
 def test_it_equals_the_oracle_on_flawed_input_in_every_epoch_with_a_bounded_state() -> None:

@@ -14,9 +14,9 @@ NO_LINE, NO_TIME = "not a line of an Apache access log", "there is no such time"
 
 def objection(line: str | None) -> str | None:
     batch = pa.record_batch({"line": pa.array([line], pa.string())})
-    [found] = objections(batch).to_pylist()
-    assert accepted(pd.DataFrame({"line": [line]})).tolist() == [found is None]
-    return found
+    [objection] = objections(batch).to_pylist()
+    assert accepted(pd.DataFrame({"line": [line]})).tolist() == [objection is None]
+    return objection
 
 
 @pytest.mark.parametrize(

@@ -32,20 +32,22 @@ def line(second: int, visitor: str, path: str) -> str:
     return f'{visitor} - - [{time}] "GET {path} HTTP/1.1" 200 1'
 
 
-def lines(*seen: tuple[int, int, str, str]) -> pd.DataFrame:
+def lines(*events: tuple[int, int, str, str]) -> pd.DataFrame:
     """Rows as (epoch, second after the start, visitor, path)."""
     return pd.DataFrame(
         {
-            "epoch": [epoch for epoch, *_ in seen],
-            "line": [line(second, visitor, path) for _, second, visitor, path in seen],
+            "epoch": [epoch for epoch, *_ in events],
+            "line": [line(second, visitor, path) for _, second, visitor, path in events],
         }
     )
 
 
 def requests(rows: pd.DataFrame) -> pd.DataFrame:
     """What Spark makes of the lines before it folds them."""
-    found = [re.fullmatch(LINE, text) for text in rows["line"]]
-    parts = pd.DataFrame([one.groups() for one in found if one]).rename(columns=lambda at: at + 1)
+    matches = [re.fullmatch(LINE, text) for text in rows["line"]]
+    parts = pd.DataFrame([match.groups() for match in matches if match]).rename(
+        columns=lambda at: at + 1
+    )
     times = pd.to_datetime(parts[TIME] + parts[OFFSET], format="%d/%b/%Y:%H:%M:%S%z")
     return pd.DataFrame(
         {
@@ -71,10 +73,10 @@ def folded(
 
 
 def assert_as_expected(rows: pd.DataFrame, params: dict[str, Any]) -> None:
-    found = {epoch: output for epoch, output, _ in folded(rows, params)}
+    outputs = {epoch: output for epoch, output, _ in folded(rows, params)}
     expected = oracle.top_patterns(rows, params, last_epoch=int(rows["epoch"].max()))
     for epoch, frame in expected.items():
-        pd.testing.assert_frame_equal(found.get(epoch, frame.iloc[:0]), frame)
+        pd.testing.assert_frame_equal(outputs.get(epoch, frame.iloc[:0]), frame)
 
 
 def rankings(rows: pd.DataFrame) -> list[tuple[int, int, list[tuple[str | None, int]]]]:
@@ -84,43 +86,43 @@ def rankings(rows: pd.DataFrame) -> list[tuple[int, int, list[tuple[str | None, 
         (
             epoch,
             int((at - START).total_seconds()),
-            [*zip(one["pattern"], one["count"], strict=True)],
+            [*zip(group["pattern"], group["count"], strict=True)],
         )
         for epoch, output, _ in folded(rows, SMALL)
-        for at, one in output.groupby("at")
+        for at, group in output.groupby("at")
     ]
 
 
 def test_patterns_are_ranked_at_the_next_slide_and_leave_when_the_window_has_passed() -> None:
-    seen = lines((0, 0, "a", "/"), (0, 4, "a", "/x"), (1, 40, "b", "/"))
-    assert rankings(seen) == [
+    events = lines((0, 0, "a", "/"), (0, 4, "a", "/x"), (1, 40, "b", "/"))
+    assert rankings(events) == [
         (1, 5, [("/ > /x", 1), (None, 0)]),
         (1, 25, [(None, 0), (None, 0)]),
     ]
 
 
 def test_only_a_change_of_the_places_is_given_out_and_equal_counts_go_by_name() -> None:
-    seen = lines(
+    events = lines(
         *((0, 1, who, path) for who in "ab" for path in ("/", "/x")),
         *((0, 6, who, path) for who in "cd" for path in ("/", "/w")),
         (0, 7, "e", "/"),
         (0, 8, "e", "/x"),
         (0, 13, "z", "/"),
     )
-    assert rankings(seen) == [
+    assert rankings(events) == [
         (0, 5, [("/ > /x", 2), (None, 0)]),
         (0, 10, [("/ > /x", 3), ("/ > /w", 2)]),
     ]
 
 
 def test_requests_too_far_apart_or_of_different_visitors_are_no_pattern() -> None:
-    seen = lines((0, 0, "a", "/"), (0, 11, "a", "/x"), (0, 12, "b", "/y"), (1, 60, "c", "/"))
-    assert rankings(seen) == []
+    events = lines((0, 0, "a", "/"), (0, 11, "a", "/x"), (0, 12, "b", "/y"), (1, 60, "c", "/"))
+    assert rankings(events) == []
 
 
 def test_a_late_request_takes_its_place_in_time_until_the_delay_is_over() -> None:
-    seen = lines((0, 1, "a", "/"), (0, 4, "a", "/y"), (1, 2, "a", "/x"), (2, 20, "c", "/"))
-    assert rankings(seen) == [(2, 5, [("/ > /x", 1), ("/x > /y", 1)])]
+    events = lines((0, 1, "a", "/"), (0, 4, "a", "/y"), (1, 2, "a", "/x"), (2, 20, "c", "/"))
+    assert rankings(events) == [(2, 5, [("/ > /x", 1), ("/x > /y", 1)])]
     late = lines((0, 1, "a", "/"), (0, 6, "a", "/y"), (1, 2, "a", "/x"), (2, 20, "c", "/"))
     assert rankings(late) == [(2, 10, [("/ > /y", 1), (None, 0)])]
 
@@ -141,9 +143,9 @@ def test_the_window_must_be_a_multiple_of_the_slide() -> None:
     )
 )
 def test_any_requests_in_any_epochs_are_ranked_as_the_oracle_says(
-    seen: list[tuple[int, int, str, str]],
+    events: list[tuple[int, int, str, str]],
 ) -> None:
-    assert_as_expected(lines(*sorted(seen, key=lambda one: one[0])), SMALL)
+    assert_as_expected(lines(*sorted(events, key=lambda event: event[0])), SMALL)
 
 
 def test_flawed_requests_in_random_epochs_are_ranked_as_the_oracle_says() -> None:

@@ -49,21 +49,21 @@ def completed(rows: pd.DataFrame, params: Mapping[str, Any]) -> Epochs:
 def loads(rows: pd.DataFrame, params: Mapping[str, Any]) -> Epochs:
     """What a query takes, as `readings.loads` makes it."""
     if params["complete"]:
-        found = completed(rows, params)
+        outputs = completed(rows, params)
     else:
         taken = rows[rows["property"] == LOAD].rename(columns={"value": "load"})
-        found = dict(iter(taken.groupby("epoch")))
-    return {epoch: come[["timestamp", *PLUG, "load"]] for epoch, come in found.items()}
+        outputs = dict(iter(taken.groupby("epoch")))
+    return {epoch: come[["timestamp", *PLUG, "load"]] for epoch, come in outputs.items()}
 
 
 def assert_same(output: Epochs, expected: Epochs, *, at_least: int = 20) -> None:
     assert sum(map(len, expected.values())) >= at_least
     for epoch, frame in expected.items():
-        found = output.get(epoch, frame.iloc[:0])
+        part = output.get(epoch, frame.iloc[:0])
         columns = list(frame.columns)
-        assert list(found.columns) == columns
+        assert list(part.columns) == columns
         pd.testing.assert_frame_equal(
-            found.sort_values(columns, ignore_index=True),
+            part.sort_values(columns, ignore_index=True),
             frame.sort_values(columns, ignore_index=True),
         )
 
@@ -133,8 +133,8 @@ def test_outliers_are_what_the_oracle_says_at_every_second() -> None:
         min_size=1,
     )
 )
-def test_few_readings_in_any_order_are_folded_as_the_oracle_says(seen: list[Any]) -> None:
-    rows = pd.DataFrame(seen, columns=["epoch", *FIELDS]).sort_values("epoch", kind="stable")
+def test_few_readings_in_any_order_are_folded_as_the_oracle_says(readings: list[Any]) -> None:
+    rows = pd.DataFrame(readings, columns=["epoch", *FIELDS]).sort_values("epoch", kind="stable")
     rows = rows.assign(id=range(len(rows)), household_id=0)
     params = {"period": 5, "windows": [20, 60], "every": 5, "day": 60, "days": 2, "complete": True}
     taken = {epoch: come for epoch, come in loads(rows, params).items() if len(come)}

@@ -15,8 +15,8 @@ PARAMS = {"windows": [60], "every": 10, "resolution": 1.0}
 def found(*epochs: list[tuple[int, int, int, float]]) -> list[list[tuple[int, int, float]]]:
     """Of readings as (second, house, plug, load): window's end, house and ratio, epoch by epoch."""
     fold, kept, ratios = build_fold(PARAMS), None, []
-    for seen in epochs:
-        rows = pd.DataFrame(seen, columns=["timestamp", "house_id", "plug_id", "load"])
+    for readings in epochs:
+        rows = pd.DataFrame(readings, columns=["timestamp", "house_id", "plug_id", "load"])
         rows = rows.assign(household_id=0).sort_values(list(ORDER), ignore_index=True)
         output, kept = fold(rows, kept)
         columns = output[["timestamp", "house_id", "ratio"]]
@@ -26,8 +26,8 @@ def found(*epochs: list[tuple[int, int, int, float]]) -> list[list[tuple[int, in
 
 def test_the_share_of_plugs_whose_median_is_above_that_of_all() -> None:
     """All readings: 1, 2, 3, 10, 20, with a median of 3; two of house 1's three plugs are above."""
-    seen = [(0, 1, 1, 1.0), (1, 1, 2, 10.0), (2, 1, 3, 20.0), (3, 2, 1, 2.0), (4, 2, 1, 3.0)]
-    assert found(seen, [(10, 2, 1, 2.5)]) == [[], [(10, 1, 2 / 3), (10, 2, 0.0)]]
+    readings = [(0, 1, 1, 1.0), (1, 1, 2, 10.0), (2, 1, 3, 20.0), (3, 2, 1, 2.0), (4, 2, 1, 3.0)]
+    assert found(readings, [(10, 2, 1, 2.5)]) == [[], [(10, 1, 2 / 3), (10, 2, 0.0)]]
 
 
 def test_only_changes_are_put_out() -> None:

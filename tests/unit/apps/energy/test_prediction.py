@@ -13,14 +13,14 @@ PARAMS = {"windows": [600], "every": 300, "days": 3, "day": 3600}
 
 def predicted(*epochs: list[tuple[int, int, float]]) -> list[list[tuple[int, int, object, float]]]:
     """Of readings as (second, plug, load): the gate, slice, plug and load, epoch by epoch."""
-    fold, kept, found = build_fold(PARAMS), None, []
-    for seen in epochs:
-        rows = pd.DataFrame(seen, columns=["timestamp", "plug_id", "load"])
+    fold, kept, outputs = build_fold(PARAMS), None, []
+    for readings in epochs:
+        rows = pd.DataFrame(readings, columns=["timestamp", "plug_id", "load"])
         rows = rows.assign(house_id=1, household_id=0).sort_values(list(ORDER), ignore_index=True)
         output, kept = fold(rows, kept)
         columns = ["timestamp", "slice_start", "plug_id", "load"]
-        found.append(list(output[columns].astype(object).itertuples(index=False, name=None)))
-    return found
+        outputs.append(list(output[columns].astype(object).itertuples(index=False, name=None)))
+    return outputs
 
 
 def test_without_a_past_day_the_average_of_the_current_slice_is_predicted() -> None:
@@ -32,18 +32,18 @@ def test_without_a_past_day_the_average_of_the_current_slice_is_predicted() -> N
 def test_the_mean_of_now_and_the_median_of_the_same_slice_on_past_days() -> None:
     """Slice 1200 to 1800 had 10, 40 and 30 W on the days before: (50 + 30) / 2."""
     past = [(1300, 7, 10.0), (3600 + 1300, 7, 40.0), (7200 + 1300, 7, 30.0)]
-    [_, found] = predicted(past, [(10800 + 10, 7, 50.0), (10800 + 300, 7, 0.0)])
-    assert found[-2:] == [(11100, 12000, 7, 40.0), (11100, 12000, pd.NA, 40.0)]
+    [_, predictions] = predicted(past, [(10800 + 10, 7, 50.0), (10800 + 300, 7, 0.0)])
+    assert predictions[-2:] == [(11100, 12000, 7, 40.0), (11100, 12000, pd.NA, 40.0)]
 
 
 def test_days_beyond_the_history_do_not_count() -> None:
-    [_, _, found] = predicted([(1300, 7, 1000.0)], [(14400, 7, 50.0)], [(14700, 7, 0.0)])
-    assert found[0] == (14700, 15600, 7, 50.0)
+    [_, _, predictions] = predicted([(1300, 7, 1000.0)], [(14400, 7, 50.0)], [(14700, 7, 0.0)])
+    assert predictions[0] == (14700, 15600, 7, 50.0)
 
 
 def test_a_plug_that_is_silent_now_is_predicted_from_its_past() -> None:
-    [_, _, found] = predicted([(1300, 7, 10.0)], [(3600, 8, 5.0)], [(3900, 8, 5.0)])
-    assert found == [(3900, 4800, 7, 10.0), (3900, 4800, 8, 5.0), (3900, 4800, pd.NA, 15.0)]
+    [_, _, predictions] = predicted([(1300, 7, 10.0)], [(3600, 8, 5.0)], [(3900, 8, 5.0)])
+    assert predictions == [(3900, 4800, 7, 10.0), (3900, 4800, 8, 5.0), (3900, 4800, pd.NA, 15.0)]
 
 
 def test_a_gap_passes_one_gate_and_a_late_reading_none() -> None:
@@ -53,8 +53,10 @@ def test_a_gap_passes_one_gate_and_a_late_reading_none() -> None:
 
 
 def test_a_late_reading_counts_in_its_slice() -> None:
-    [_, _, found] = predicted([(10, 7, 10.0), (500, 7, 10.0)], [(20, 7, 40.0)], [(600, 7, 0.0)])
-    assert found[0] == (600, 1200, 7, 20.0)
+    [_, _, predictions] = predicted(
+        [(10, 7, 10.0), (500, 7, 10.0)], [(20, 7, 40.0)], [(600, 7, 0.0)]
+    )
+    assert predictions[0] == (600, 1200, 7, 20.0)
 
 
 def test_a_day_must_be_a_whole_number_of_slices() -> None:
@@ -66,6 +68,6 @@ def test_a_day_must_be_a_whole_number_of_slices() -> None:
 
 @given(st.lists(st.one_of(st.just(UNKNOWN), st.integers(0, 9)), min_size=1, max_size=7))
 def test_the_median_is_of_what_is_known(values: list[int]) -> None:
-    known = [value for value in values if value != UNKNOWN]
-    expected = 2 * np.median(known) if known else UNKNOWN
+    loads = [value for value in values if value != UNKNOWN]
+    expected = 2 * np.median(loads) if loads else UNKNOWN
     assert medians_doubled(np.array([values, values])).tolist() == [expected, expected]

@@ -17,17 +17,17 @@ START = pd.Timestamp("2026-01-01")
 A, B, C = STAGES
 
 
-def rows(*seen: tuple[int, float, str, str], service: str = "shop") -> pd.DataFrame:
+def rows(*events: tuple[int, float, str, str], service: str = "shop") -> pd.DataFrame:
     """Events of one service as (epoch, second, request, stage)."""
     return pd.DataFrame(
         {
-            "epoch": [epoch for epoch, _, _, _ in seen],
+            "epoch": [epoch for epoch, _, _, _ in events],
             "event_time": pd.to_datetime(
-                [START + pd.Timedelta(seconds=at) for _, at, _, _ in seen]
+                [START + pd.Timedelta(seconds=at) for _, at, _, _ in events]
             ),
             "service": service,
-            "request_id": [request for _, _, request, _ in seen],
-            "stage": [stage for _, _, _, stage in seen],
+            "request_id": [request for _, _, request, _ in events],
+            "stage": [stage for _, _, _, stage in events],
         }
     )
 
@@ -98,9 +98,9 @@ def test_an_end_after_the_time_to_give_up_is_none() -> None:
 
 
 def test_an_event_that_is_too_late_is_left_out() -> None:
-    seen = [(0, 0.0, "x", A), (0, 1.0, "x", B), (0, 10.0, "y", A)]
-    assert verdicts(rows(*seen, (1, 5, "x", C))) == [(1, "x", "conforming")]
-    assert verdicts(rows(*seen, (1, 4.999, "x", C))) == []
+    events = [(0, 0.0, "x", A), (0, 1.0, "x", B), (0, 10.0, "y", A)]
+    assert verdicts(rows(*events, (1, 5, "x", C))) == [(1, "x", "conforming")]
+    assert verdicts(rows(*events, (1, 4.999, "x", C))) == []
 
 
 def test_a_second_copy_changes_nothing() -> None:
@@ -130,8 +130,8 @@ events = st.tuples(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(events, min_size=1, max_size=15), st.sampled_from(["0 s", "3 s", "1 hour"]))
-def test_the_fold_does_what_the_oracle_does(seen: list[Any], lateness: str) -> None:
-    verdicts(rows(*sorted(seen)), lateness=lateness, give_up="30 s")
+def test_the_fold_does_what_the_oracle_does(stages: list[Any], lateness: str) -> None:
+    verdicts(rows(*sorted(stages)), lateness=lateness, give_up="30 s")
 
 
 def test_it_equals_the_oracle_on_flawed_input_in_every_epoch_with_a_bounded_state() -> None:

@@ -16,12 +16,12 @@ GOOD = {
 
 
 def test_the_same_seed_gives_the_same_events_in_order_of_time() -> None:
-    one, two = (generator.records(5_000, 3) for _ in range(2))
-    pd.testing.assert_frame_equal(one, two)
-    assert len(one) == 5_000
-    assert list(one.columns) == [part.split()[0] for part in generator.COLUMNS.split(", ")]
-    assert one["event_time"].is_monotonic_increasing
-    assert not one.equals(generator.records(5_000, 4))
+    first, second = (generator.records(5_000, 3) for _ in range(2))
+    pd.testing.assert_frame_equal(first, second)
+    assert len(first) == 5_000
+    assert list(first.columns) == [part.split()[0] for part in generator.COLUMNS.split(", ")]
+    assert first["event_time"].is_monotonic_increasing
+    assert not first.equals(generator.records(5_000, 4))
 
 
 @pytest.mark.parametrize("column", [*GOOD, None])

@@ -9,10 +9,10 @@ from holdfast.apps.taxi.oracle import accepted
 
 @pytest.fixture(scope="module")
 def trips() -> pd.DataFrame:
-    found = records(20_000, seed=1)
+    trips = records(20_000, seed=1)
     for time in ("pickup_datetime", "dropoff_datetime"):
-        found[time] = pd.to_datetime(found[time])
-    return found
+        trips[time] = pd.to_datetime(trips[time])
+    return trips
 
 
 def test_the_same_seed_makes_the_same_trips_and_another_one_others() -> None:
@@ -22,9 +22,9 @@ def test_the_same_seed_makes_the_same_trips_and_another_one_others() -> None:
 
 @pytest.mark.parametrize("events", [0, 1, 777])
 def test_there_are_as_many_as_asked_for_in_the_declared_columns(events: int) -> None:
-    found = records(events, seed=1)
-    assert len(found) == events
-    assert list(found.columns) == [column.split()[0] for column in COLUMNS.split(", ")]
+    trips = records(events, seed=1)
+    assert len(trips) == events
+    assert list(trips.columns) == [column.split()[0] for column in COLUMNS.split(", ")]
 
 
 def test_trips_are_in_the_order_in_which_they_ended_and_last_for_hours(trips: pd.DataFrame) -> None:

@@ -8,8 +8,8 @@ from holdfast.apps.taxi.grid import AREA_SIDE, OUTSIDE, ROUTE_SIDE, locate_cells
 
 
 def name_of(longitude: float, latitude: float, side: int) -> str | None:
-    found = locate_cells(pd.Series([longitude]), pd.Series([latitude]), side)
-    [name] = name_cells(found, side)
+    cells = locate_cells(pd.Series([longitude]), pd.Series([latitude]), side)
+    [name] = name_cells(cells, side)
     return name
 
 
@@ -39,8 +39,8 @@ def test_a_place_is_in_one_cell_or_in_none(
 def test_a_place_on_an_edge_is_in_the_cell_further_east_wherever_the_edge_is() -> None:
     edges = np.arange(1, ROUTE_SIDE)
     on_edges = pd.Series((-74_916_578 + 5_986 * edges) / 1e6)
-    found = locate_cells(on_edges, pd.Series(41.0, index=on_edges.index), ROUTE_SIDE)
-    assert (found // ROUTE_SIDE == edges).all()
+    cells = locate_cells(on_edges, pd.Series(41.0, index=on_edges.index), ROUTE_SIDE)
+    assert (cells // ROUTE_SIDE == edges).all()
 
 
 def test_names_keep_the_shape_and_say_nothing_of_places_outside() -> None:

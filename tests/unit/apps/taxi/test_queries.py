@@ -42,8 +42,8 @@ def by_oracle(query: ModuleType, rows: pd.DataFrame, params: Mapping[str, Any]) 
 
 @pytest.fixture(params=[by_fold, by_oracle])
 def way(request: pytest.FixtureRequest) -> Way:
-    found: Way = request.param
-    return found
+    way: Way = request.param
+    return way
 
 
 def cell(east: int, south: int, across: int) -> Place:
@@ -61,18 +61,18 @@ def trips(*given: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "medallion": one.get("taxi", f"taxi {next(number)}"),
-                "pickup_datetime": START + pd.Timedelta(minutes=one["ended"] - 5),
-                "dropoff_datetime": START + pd.Timedelta(minutes=one["ended"]),
-                "pickup_longitude": one["start"][0],
-                "pickup_latitude": one["start"][1],
-                "dropoff_longitude": one["end"][0],
-                "dropoff_latitude": one["end"][1],
-                "fare_amount": one.get("fare", 10.0),
-                "tip_amount": one.get("tip", 0.0),
-                "epoch": one.get("epoch", 0),
+                "medallion": trip.get("taxi", f"taxi {next(number)}"),
+                "pickup_datetime": START + pd.Timedelta(minutes=trip["ended"] - 5),
+                "dropoff_datetime": START + pd.Timedelta(minutes=trip["ended"]),
+                "pickup_longitude": trip["start"][0],
+                "pickup_latitude": trip["start"][1],
+                "dropoff_longitude": trip["end"][0],
+                "dropoff_latitude": trip["end"][1],
+                "fare_amount": trip.get("fare", 10.0),
+                "tip_amount": trip.get("tip", 0.0),
+                "epoch": trip.get("epoch", 0),
             }
-            for one in given
+            for trip in given
         ]
     )
 
@@ -140,11 +140,11 @@ def test_a_late_trip_counts_while_it_is_in_the_window(way: Way) -> None:
 
 
 def test_a_trip_that_is_reported_twice_counts_once(way: Way) -> None:
-    one = {"ended": 0, "start": A, "end": B, "taxi": "1"}
+    trip = {"ended": 0, "start": A, "end": B, "taxi": "1"}
     other = {"ended": 1, "start": B, "end": C}
     outputs = [(0, "AB"), (1, "BC AB")]
-    assert routes(way, one, one, other) == outputs
-    assert routes(way, one, other, {**one, "epoch": 1}, {**one, "epoch": 2}) == outputs
+    assert routes(way, trip, trip, other) == outputs
+    assert routes(way, trip, other, {**trip, "epoch": 1}, {**trip, "epoch": 2}) == outputs
 
 
 def test_a_trip_that_leaves_the_grid_counts_nowhere(way: Way) -> None:

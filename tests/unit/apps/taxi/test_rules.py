@@ -24,8 +24,8 @@ def trip(**values: Any) -> pd.DataFrame:
 
 
 def reasons(rows: pd.DataFrame) -> list[str | None]:
-    found: list[str | None] = objections(pa.RecordBatch.from_pandas(rows)).to_pylist()
-    return found
+    reasons: list[str | None] = objections(pa.RecordBatch.from_pandas(rows)).to_pylist()
+    return reasons
 
 
 @pytest.mark.parametrize(

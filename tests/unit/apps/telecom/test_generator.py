@@ -42,8 +42,8 @@ def test_twelve_hours_take_200_000_calls() -> None:
 def test_every_query_finds_something_in_its_declared_form(query: str) -> None:
     declaration = declared(query)
     calls = records(30_000, 5).assign(epoch=lambda each: each.index // 10_000)
-    found = getattr(oracle, query)(calls, declaration["params"], last_epoch=3)
-    assert sum(map(len, found.values())) > 10
+    output = getattr(oracle, query)(calls, declaration["params"], last_epoch=3)
+    assert sum(map(len, output.values())) > 10
 
 
 @pytest.mark.parametrize("query", QUERIES)

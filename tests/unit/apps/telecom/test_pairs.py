@@ -20,10 +20,10 @@ EXPECTED = {
 both_queries = pytest.mark.parametrize("query", list(EXPECTED))
 
 
-def calls(*seen: tuple[int, str, str, int, int, float]) -> pd.DataFrame:
+def calls(*events: tuple[int, str, str, int, int, float]) -> pd.DataFrame:
     """Calls as (epoch, caller, callee, time, duration, x of the caller); callees do not move."""
     columns = ["epoch", "caller", "callee", "time", "duration", "caller_x"]
-    frame = pd.DataFrame(seen, columns=columns).astype({"caller_x": float})
+    frame = pd.DataFrame(events, columns=columns).astype({"caller_x": float})
     return frame.assign(price=1.0, caller_y=0.0, callee_x=0.0, callee_y=0.0)
 
 
@@ -101,15 +101,15 @@ def test_pairs_of_flawed_input_are_those_of_the_oracle(query: ModuleType, bucket
         max_size=20,
     )
 )
-def test_pairs_of_few_phones_in_any_order_are_those_of_the_oracle(seen: list[Any]) -> None:
+def test_pairs_of_few_phones_in_any_order_are_those_of_the_oracle(events: list[Any]) -> None:
     for query in EXPECTED:
-        assert_as_the_oracle_says(query, calls(*seen), {"timeout": "4 seconds"})
+        assert_as_the_oracle_says(query, calls(*events), {"timeout": "4 seconds"})
 
 
-def speeds(*seen: tuple[int, int, float], **params: Any) -> list[float]:
+def speeds(*events: tuple[int, int, float], **params: Any) -> list[float]:
     """Speeds put out for one phone that was seen at (epoch, time, x)."""
-    others = (f"b{n}" for n in range(len(seen)))
-    rows = calls(*((epoch, "a", next(others), time, 0, x) for epoch, time, x in seen))
+    others = (f"b{n}" for n in range(len(events)))
+    rows = calls(*((epoch, "a", next(others), time, 0, x) for epoch, time, x in events))
     return pd.concat(found(high_mobility, rows, params).values())["speed"].to_list()
 
 

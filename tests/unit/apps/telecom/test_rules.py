@@ -27,10 +27,10 @@ def objection(changes: dict[str, Any]) -> str | None:
     """Why a record with these values is set aside, when it comes after a good one."""
     records = [GOOD, {**GOOD, **changes}]
     batch = pa.RecordBatch.from_pylist(records, schema=SCHEMA)
-    [none, found] = objections(batch).to_pylist()
+    [none, objection] = objections(batch).to_pylist()
     assert none is None
-    assert accepted(pd.DataFrame(records)).to_list() == [True, found is None]
-    reason: str | None = found
+    assert accepted(pd.DataFrame(records)).to_list() == [True, objection is None]
+    reason: str | None = objection
     return reason
 
 

@@ -11,13 +11,13 @@ PARAMS = {"window": "10 seconds", "delay": "5 seconds"}
 START = pd.Timestamp("2026-01-01T00:00:00Z")
 
 
-def rows(*seen: tuple[int, float, int]) -> pd.DataFrame:
+def rows(*events: tuple[int, float, int]) -> pd.DataFrame:
     """Rows as (epoch, second after the start, key)."""
     return pd.DataFrame(
         {
-            "epoch": [epoch for epoch, _, _ in seen],
-            "event_time": [START + pd.Timedelta(seconds=second) for _, second, _ in seen],
-            "key": [key for _, _, key in seen],
+            "epoch": [epoch for epoch, _, _ in events],
+            "event_time": [START + pd.Timedelta(seconds=second) for _, second, _ in events],
+            "key": [key for _, _, key in events],
         }
     )
 
@@ -30,27 +30,27 @@ def output(frame: pd.DataFrame) -> Sequence[tuple[float, float, str, int]]:
 
 
 def test_a_window_closes_in_the_epoch_after_the_watermark_has_passed_its_end() -> None:
-    seen = rows((0, 1, 0), (0, 2, 1), (0, 3, 0), (1, 14.9, 0), (2, 15, 1), (3, 16, 1))
-    found = expected(seen, PARAMS, last_epoch=3)
-    assert [output(found[epoch]) for epoch in range(3)] == [[], [], []]
-    assert output(found[3]) == [(0, 10, VOCABULARY[0], 2), (0, 10, VOCABULARY[1], 1)]
+    events = rows((0, 1, 0), (0, 2, 1), (0, 3, 0), (1, 14.9, 0), (2, 15, 1), (3, 16, 1))
+    counts = expected(events, PARAMS, last_epoch=3)
+    assert [output(counts[epoch]) for epoch in range(3)] == [[], [], []]
+    assert output(counts[3]) == [(0, 10, VOCABULARY[0], 2), (0, 10, VOCABULARY[1], 1)]
 
 
 def test_a_row_still_counts_in_the_epoch_that_closes_its_window_and_not_after() -> None:
-    seen = rows((0, 1, 0), (1, 15, 0), (2, 2, 0), (3, 3, 0))
-    found = expected(seen, PARAMS, last_epoch=3)
-    assert output(found[2]) == [(0, 10, VOCABULARY[0], 2)]
-    assert output(found[3]) == []
+    events = rows((0, 1, 0), (1, 15, 0), (2, 2, 0), (3, 3, 0))
+    counts = expected(events, PARAMS, last_epoch=3)
+    assert output(counts[2]) == [(0, 10, VOCABULARY[0], 2)]
+    assert output(counts[3]) == []
 
 
 def test_empty_epochs_close_what_the_epoch_before_them_outdated() -> None:
-    found = expected(rows((0, 1, 0), (0, 40, 0)), PARAMS, last_epoch=2)
-    assert [output(found[epoch]) for epoch in range(3)] == [[], [(0, 10, VOCABULARY[0], 1)], []]
+    counts = expected(rows((0, 1, 0), (0, 40, 0)), PARAMS, last_epoch=2)
+    assert [output(counts[epoch]) for epoch in range(3)] == [[], [(0, 10, VOCABULARY[0], 1)], []]
 
 
 def test_the_watermark_never_goes_back() -> None:
-    found = expected(rows((0, 21, 0), (1, 30, 0), (2, 22, 0), (3, 35, 0)), PARAMS, last_epoch=4)
-    assert output(found[4]) == [(20, 30, VOCABULARY[0], 2)]
+    counts = expected(rows((0, 21, 0), (1, 30, 0), (2, 22, 0), (3, 35, 0)), PARAMS, last_epoch=4)
+    assert output(counts[4]) == [(20, 30, VOCABULARY[0], 2)]
 
 
 def test_the_watermark_counts_in_milliseconds() -> None:
@@ -61,19 +61,21 @@ def test_the_watermark_counts_in_milliseconds() -> None:
 
 
 def test_keys_go_round_the_vocabulary() -> None:
-    found = expected(rows((0, 1, len(VOCABULARY)), (0, 2, 0), (0, 99, 0)), PARAMS, last_epoch=1)
-    assert output(found[1]) == [(0, 10, VOCABULARY[0], 2)]
+    counts = expected(rows((0, 1, len(VOCABULARY)), (0, 2, 0), (0, 99, 0)), PARAMS, last_epoch=1)
+    assert output(counts[1]) == [(0, 10, VOCABULARY[0], 2)]
 
 
 def test_no_rows_make_no_output_but_all_columns() -> None:
-    found = expected(rows(), PARAMS, last_epoch=1)
-    assert [list(frame.columns) for frame in found.values()] == [COLUMNS, COLUMNS]
-    assert all(frame.empty for frame in found.values())
+    output = expected(rows(), PARAMS, last_epoch=1)
+    assert [list(frame.columns) for frame in output.values()] == [COLUMNS, COLUMNS]
+    assert all(frame.empty for frame in output.values())
 
 
 def test_times_do_not_depend_on_how_pandas_stores_them() -> None:
-    seen = rows((0, 1, 0), (0, 99, 0))
-    naive = seen.assign(event_time=seen["event_time"].dt.tz_localize(None).astype("datetime64[ms]"))
-    [one, two] = (expected(frame, PARAMS, last_epoch=1)[1] for frame in (seen, naive))
-    pd.testing.assert_frame_equal(one, two)
-    assert str(one["window_end"].dtype) == "datetime64[us, UTC]"
+    events = rows((0, 1, 0), (0, 99, 0))
+    naive = events.assign(
+        event_time=events["event_time"].dt.tz_localize(None).astype("datetime64[ms]")
+    )
+    [first, second] = (expected(frame, PARAMS, last_epoch=1)[1] for frame in (events, naive))
+    pd.testing.assert_frame_equal(first, second)
+    assert str(first["window_end"].dtype) == "datetime64[us, UTC]"

@@ -98,8 +98,8 @@ def used(current: Tier, *, ago: float, policy: ControllerPolicy) -> tuple[Tier, 
     )
     started_at = np.array([NOW - ago])
     choice = policy.choose(candidates)
-    found = keep_paid_secondaries(choice, candidates, started_at=started_at, now=NOW)
-    return TIERS[found.tier[0]], Why(found.why[0])
+    kept = keep_paid_secondaries(choice, candidates, started_at=started_at, now=NOW)
+    return TIERS[kept.tier[0]], Why(kept.why[0])
 
 
 def test_a_choice_to_release_a_paid_secondary_is_put_off_while_it_can_be_left_in_time() -> None:

@@ -185,17 +185,17 @@ def test_all_leading_axes_are_the_callers() -> None:
     assert money.shape == (3, 4, len(TIERS))
     assert costs.shape == (3, 1, len(TIERS)), "no weight of these depends on the interval"
     alone = replace(PRIMARY, cpu_cores=2.0, memory_bytes=2 * GB)
-    one = replace(of_holdfast(alone, sync=10.0, snapshot=20.0), stored_bytes=0.0)
-    np.testing.assert_allclose(money[1, 2], PRICES.per_hour(one))
-    np.testing.assert_allclose(costs[1, 0], weigh_cost(one, alone, ALL_COSTS))
+    usage_of_one = replace(of_holdfast(alone, sync=10.0, snapshot=20.0), stored_bytes=0.0)
+    np.testing.assert_allclose(money[1, 2], PRICES.per_hour(usage_of_one))
+    np.testing.assert_allclose(costs[1, 0], weigh_cost(usage_of_one, alone, ALL_COSTS))
 
 
 @given(price_lists, price_lists, usages)
-def test_a_cheaper_price_list_never_asks_more(one: Prices, other: Prices, usage: Usage) -> None:
+def test_a_cheaper_price_list_never_asks_more(prices: Prices, other: Prices, usage: Usage) -> None:
     cheaper = replace(
-        one, **{name: min(getattr(one, name), getattr(other, name)) for name in PRICED}
+        prices, **{name: min(getattr(prices, name), getattr(other, name)) for name in PRICED}
     )
-    assert cheaper.per_hour(usage) <= one.per_hour(usage)
+    assert cheaper.per_hour(usage) <= prices.per_hour(usage)
 
 
 @given(usages, usages, st.sampled_from(USED))

@@ -26,8 +26,8 @@ def asked(tier: Tier, at: float, reached_at: float | None = None) -> TierRequest
 def spans(
     *changes: TierRequest, lives: tuple[tuple[float, float], ...] = TWO
 ) -> list[tuple[Tier, float, float]]:
-    found = tier_spans(changes, lives, from_at=0.0, to_at=100.0)
-    return [(one.tier, one.from_at, one.to_at) for one in found]
+    covered = tier_spans(changes, lives, from_at=0.0, to_at=100.0)
+    return [(span.tier, span.from_at, span.to_at) for span in covered]
 
 
 def test_one_tier_all_the_time() -> None:
@@ -36,24 +36,26 @@ def test_one_tier_all_the_time() -> None:
 
 
 def test_a_step_up_counts_from_when_it_was_reached_and_before_as_what_is_there() -> None:
-    found = spans(asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 10.0, 30.0), lives=((0, 100), (15, 100)))
-    assert found == [(PASSIVE, 0.0, 15.0), (DEPLOYED, 15.0, 30.0), (ACTIVE, 30.0, 100.0)]
+    covered = spans(
+        asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 10.0, 30.0), lives=((0, 100), (15, 100))
+    )
+    assert covered == [(PASSIVE, 0.0, 15.0), (DEPLOYED, 15.0, 30.0), (ACTIVE, 30.0, 100.0)]
 
 
 def test_a_step_up_that_was_only_wanted_costs_nothing() -> None:
     """T11: the tier was wanted for six minutes of twelve, and a second driver lived for two and a half."""
     lives = ((0.0, 720.0), (400.0, 550.0))
-    found = tier_spans(
+    covered = tier_spans(
         [asked(PASSIVE, 0.0, 0.0), asked(ACTIVE, 360.0)], lives, from_at=0, to_at=720
     )
-    assert [(span.tier, span.seconds) for span in found] == [
+    assert [(span.tier, span.seconds) for span in covered] == [
         (PASSIVE, 400.0), (DEPLOYED, 150.0), (PASSIVE, 170.0)
     ]  # fmt: skip
 
 
 def test_a_tier_without_its_secondary_is_passive_replication() -> None:
-    found = spans(asked(ACTIVE, 0.0, 5.0), lives=((0.0, 100.0), (0.0, 40.0), (60.0, 100.0)))
-    assert found == [
+    covered = spans(asked(ACTIVE, 0.0, 5.0), lives=((0.0, 100.0), (0.0, 40.0), (60.0, 100.0)))
+    assert covered == [
         (DEPLOYED, 0.0, 5.0),
         (ACTIVE, 5.0, 40.0),
         (PASSIVE, 40.0, 60.0),
@@ -62,8 +64,8 @@ def test_a_tier_without_its_secondary_is_passive_replication() -> None:
 
 
 def test_a_step_down_counts_from_when_it_was_reached() -> None:
-    found = spans(asked(ACTIVE, 0.0, 0.0), asked(COLD, 10.0, 30.0))
-    assert found == [(ACTIVE, 0.0, 30.0), (COLD, 30.0, 100.0)]
+    covered = spans(asked(ACTIVE, 0.0, 0.0), asked(COLD, 10.0, 30.0))
+    assert covered == [(ACTIVE, 0.0, 30.0), (COLD, 30.0, 100.0)]
 
 
 def test_a_step_down_under_way_costs_what_is_still_there() -> None:
@@ -71,13 +73,13 @@ def test_a_step_down_under_way_costs_what_is_still_there() -> None:
 
 
 def test_a_step_down_that_was_overtaken_never_happened() -> None:
-    found = spans(asked(ACTIVE, 0.0, 0.0), asked(PASSIVE, 10.0), asked(COLD, 20.0, 40.0))
-    assert found == [(ACTIVE, 0.0, 40.0), (COLD, 40.0, 100.0)]
+    covered = spans(asked(ACTIVE, 0.0, 0.0), asked(PASSIVE, 10.0), asked(COLD, 20.0, 40.0))
+    assert covered == [(ACTIVE, 0.0, 40.0), (COLD, 40.0, 100.0)]
 
 
 def test_a_secondary_that_outlives_its_tier_still_costs() -> None:
-    found = spans(asked(ACTIVE, 0.0, 0.0), asked(PASSIVE, 10.0, 30.0), lives=((0, 100), (0, 50)))
-    assert found == [(ACTIVE, 0.0, 30.0), (DEPLOYED, 30.0, 50.0), (PASSIVE, 50.0, 100.0)]
+    covered = spans(asked(ACTIVE, 0.0, 0.0), asked(PASSIVE, 10.0, 30.0), lives=((0, 100), (0, 50)))
+    assert covered == [(ACTIVE, 0.0, 30.0), (DEPLOYED, 30.0, 50.0), (PASSIVE, 50.0, 100.0)]
 
 
 def test_a_stopped_stream_has_no_spans() -> None:
@@ -88,8 +90,8 @@ def test_a_stopped_stream_has_no_spans() -> None:
 
 def test_one_replica_after_the_other_is_one_running_stream() -> None:
     lives = ((70.0, 200.0), (-10.0, 30.0), (30.0, 40.0))
-    found = spans(asked(PASSIVE, -20.0), lives=lives)
-    assert found == [(PASSIVE, 0.0, 40.0), (PASSIVE, 70.0, 100.0)]
+    covered = spans(asked(PASSIVE, -20.0), lives=lives)
+    assert covered == [(PASSIVE, 0.0, 40.0), (PASSIVE, 70.0, 100.0)]
 
 
 def test_switches_are_counted_when_they_are_reached() -> None:
@@ -105,11 +107,11 @@ def test_ten_thousand_replicas_take_less_than_a_second() -> None:
     """A year of a stream that is recovered each hour."""
     lives = [(float(hour), hour + 1.5) for hour in range(10_000)]
     with cpu_seconds_at_most(1.0):
-        found = tier_spans([asked(ACTIVE, 0.0, 0.0)], lives, from_at=0.0, to_at=10_000.0)
-    assert [(span.tier, span.seconds) for span in found[:3]] == [
+        covered = tier_spans([asked(ACTIVE, 0.0, 0.0)], lives, from_at=0.0, to_at=10_000.0)
+    assert [(span.tier, span.seconds) for span in covered[:3]] == [
         (PASSIVE, 1.0), (ACTIVE, 0.5), (PASSIVE, 0.5)
     ]  # fmt: skip
-    assert len(found) == 19_999
+    assert len(covered) == 19_999
 
 
 @given(
@@ -125,10 +127,10 @@ def test_spans_are_in_order_and_cover_the_lives_exactly(
         for (tier, took), at in zip(changes, times, strict=True)
     ]
     periods = [(start, start + length) for start, length in lives]
-    found = tier_spans(history, periods, from_at=0.0, to_at=100.0)
-    assert all(one.from_at < one.to_at for one in found)
-    assert all(a.to_at <= b.from_at for a, b in pairwise(found))
+    covered = tier_spans(history, periods, from_at=0.0, to_at=100.0)
+    assert all(span.from_at < span.to_at for span in covered)
+    assert all(a.to_at <= b.from_at for a, b in pairwise(covered))
     everything = tier_spans([asked(PASSIVE, 0.0)], periods, from_at=0.0, to_at=100.0)
-    assert sum(one.seconds for one in found) == pytest.approx(
-        sum(one.seconds for one in everything)
+    assert sum(span.seconds for span in covered) == pytest.approx(
+        sum(span.seconds for span in everything)
     )

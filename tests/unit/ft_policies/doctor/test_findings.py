@@ -75,9 +75,9 @@ def test_a_live_checkpoint_that_is_damaged_is_replaced_and_a_dead_one_is_a_note(
     changes: dict[str, Any], kind: Kind, severity: Severity, epochs: tuple[int, ...]
 ) -> None:
     live = a_well_stream(checkpoint=a_checkpoint(**changes))
-    (found,) = diagnose(live)
-    assert (found.kind, found.severity, found.epochs) == (kind, severity, epochs)
-    (repair,) = found.repairs
+    (finding,) = diagnose(live)
+    assert (finding.kind, finding.severity, finding.epochs) == (kind, severity, epochs)
+    (repair,) = finding.repairs
     assert repair.kind is Mend.RESTART_PRIMARY
     assert repair.cost == Cost(epochs_replayed=2, rows_replayed=200, seconds=1.0)
     (dead,) = diagnose(stopped(live))
@@ -98,10 +98,10 @@ def test_an_unusable_snapshot_is_set_aside_and_costs_what_the_one_before_replays
     kind: Kind,
 ) -> None:
     newest = a_snapshot(7, **UNUSABLE[kind])
-    (found,) = diagnose(a_well_stream(snapshots=(newest, a_snapshot(3))))
-    assert (found.kind, found.severity) == (kind, Severity.WARNING)
-    assert found.where == f"snapshot {newest.id}"
-    (repair,) = found.repairs
+    (finding,) = diagnose(a_well_stream(snapshots=(newest, a_snapshot(3))))
+    assert (finding.kind, finding.severity) == (kind, Severity.WARNING)
+    assert finding.where == f"snapshot {newest.id}"
+    (repair,) = finding.repairs
     assert repair.kind is Mend.SET_ASIDE_SNAPSHOTS
     assert repair.cost == Cost(epochs_replayed=4, rows_replayed=400, seconds=2.0)
     heals = "the next snapshot of the primary will be complete" in repair.does
@@ -109,44 +109,46 @@ def test_an_unusable_snapshot_is_set_aside_and_costs_what_the_one_before_replays
 
 
 def test_an_older_unusable_snapshot_costs_nothing() -> None:
-    (found,) = diagnose(a_well_stream(snapshots=(a_snapshot(7), a_snapshot(3, lost_packs=("p",)))))
-    assert found.repairs[0].cost == Cost()
+    (finding,) = diagnose(
+        a_well_stream(snapshots=(a_snapshot(7), a_snapshot(3, lost_packs=("p",))))
+    )
+    assert finding.repairs[0].cost == Cost()
 
 
 def test_without_measurements_the_seconds_are_unknown() -> None:
     newest = a_snapshot(7, lost_packs=("p1",))
-    seen = a_well_stream(snapshots=(newest, a_snapshot(3)), rows_per_second=None)
-    assert diagnose(seen)[0].repairs[0].cost.seconds is None
+    examined = a_well_stream(snapshots=(newest, a_snapshot(3)), rows_per_second=None)
+    assert diagnose(examined)[0].repairs[0].cost.seconds is None
 
 
 def test_with_no_snapshot_left_the_primary_ships_one_or_the_state_is_rebuilt() -> None:
     only = a_well_stream(snapshots=(a_snapshot(7, lost_packs=("p1",)),))
-    found = {one.kind: one for one in diagnose(only)}
-    assert found[Kind.PACK_GONE].severity is Severity.CRITICAL
-    ship, rebuild = found[Kind.NO_SNAPSHOT].repairs
+    by_kind = {finding.kind: finding for finding in diagnose(only)}
+    assert by_kind[Kind.PACK_GONE].severity is Severity.CRITICAL
+    ship, rebuild = by_kind[Kind.NO_SNAPSHOT].repairs
     assert (ship.kind, ship.cost) == (Mend.SHIP_SNAPSHOT, Cost())
     assert rebuild.kind is Mend.REBUILD_STATE
-    (elsewhere,) = found[Kind.NO_SNAPSHOT].advice
+    (elsewhere,) = by_kind[Kind.NO_SNAPSHOT].advice
     assert elsewhere.command.endswith(f"--snapshot {a_snapshot(7).id} --from s3://BUCKET/PREFIX")
     assert elsewhere.cost == Cost(epochs_replayed=2, rows_replayed=200, seconds=1.0)
-    found = {one.kind: one for one in diagnose(stopped(only))}
-    (rebuild,) = found[Kind.NO_SNAPSHOT].repairs
+    by_kind = {finding.kind: finding for finding in diagnose(stopped(only))}
+    (rebuild,) = by_kind[Kind.NO_SNAPSHOT].repairs
     assert rebuild.kind is Mend.REBUILD_STATE
     assert rebuild.cost == Cost(epochs_replayed=10, rows_replayed=1000, seconds=5.0)
     expired = replace(stopped(only), lost_input=(LOST,))
-    found = {one.kind: one for one in diagnose(expired)}
-    assert found[Kind.NO_SNAPSHOT].severity is Severity.CRITICAL
-    assert found[Kind.NO_SNAPSHOT].repairs == ()
+    by_kind = {finding.kind: finding for finding in diagnose(expired)}
+    assert by_kind[Kind.NO_SNAPSHOT].severity is Severity.CRITICAL
+    assert by_kind[Kind.NO_SNAPSHOT].repairs == ()
 
 
 def test_with_no_snapshot_left_a_pruned_stream_cannot_be_rebuilt() -> None:
     pruned = a_well_stream(
         snapshots=(a_snapshot(7, lost_packs=("p1",)),), records=records(first_kept=5)
     )
-    found = {one.kind: one for one in diagnose(pruned)}[Kind.NO_SNAPSHOT]
-    assert found.severity is Severity.CRITICAL
-    assert "those before epoch 5 are pruned" in found.evidence
-    assert [repair.kind for repair in found.repairs] == [Mend.SHIP_SNAPSHOT]
+    finding = {finding.kind: finding for finding in diagnose(pruned)}[Kind.NO_SNAPSHOT]
+    assert finding.severity is Severity.CRITICAL
+    assert "those before epoch 5 are pruned" in finding.evidence
+    assert [repair.kind for repair in finding.repairs] == [Mend.SHIP_SNAPSHOT]
 
 
 def test_a_stream_that_never_shipped_lacks_nothing() -> None:
@@ -154,27 +156,27 @@ def test_a_stream_that_never_shipped_lacks_nothing() -> None:
 
 
 def test_catalogue_and_object_store_may_disagree_either_way() -> None:
-    (found,) = diagnose(a_well_stream(snapshots=(a_snapshot(7, catalogued=False),)))
-    assert (found.kind, found.severity) == (Kind.MANIFEST_WITHOUT_ROW, Severity.NOTE)
-    assert found.repairs[0].kind is Mend.ENTER_SNAPSHOTS
-    (found,) = diagnose(a_well_stream(without_manifest=("s9",)))
-    assert (found.kind, found.severity) == (Kind.ROW_WITHOUT_MANIFEST, Severity.WARNING)
-    assert (found.where, found.repairs[0].kind) == ("snapshot s9", Mend.MARK_SNAPSHOTS)
+    (finding,) = diagnose(a_well_stream(snapshots=(a_snapshot(7, catalogued=False),)))
+    assert (finding.kind, finding.severity) == (Kind.MANIFEST_WITHOUT_ROW, Severity.NOTE)
+    assert finding.repairs[0].kind is Mend.ENTER_SNAPSHOTS
+    (finding,) = diagnose(a_well_stream(without_manifest=("s9",)))
+    assert (finding.kind, finding.severity) == (Kind.ROW_WITHOUT_MANIFEST, Severity.WARNING)
+    assert (finding.where, finding.repairs[0].kind) == ("snapshot s9", Mend.MARK_SNAPSHOTS)
 
 
 def test_expired_input_is_critical_and_a_live_primary_that_is_past_it_ships() -> None:
-    (found,) = diagnose(a_well_stream(lost_input=(LOST,)))
-    assert (found.kind, found.severity, found.epochs) == (
+    (finding,) = diagnose(a_well_stream(lost_input=(LOST,)))
+    assert (finding.kind, finding.severity, finding.epochs) == (
         Kind.SOURCE_EXPIRED,
         Severity.CRITICAL,
         (9,),
     )
-    assert [one.kind for one in found.repairs] == [Mend.SHIP_SNAPSHOT]
+    assert [repair.kind for repair in finding.repairs] == [Mend.SHIP_SNAPSHOT]
     behind = a_well_stream(lost_input=(LOST,), primary_epoch=8)  # it replays what is in the ledger
     assert diagnose(behind)[0].repairs == (), "nothing is skipped under its feet"
     assert "holdfast stop words" in diagnose(behind)[0].evidence
     some = a_well_stream(lost_input=(LOST, replace(LOST, epoch=11)))
-    assert [one.kind for one in diagnose(some)[0].repairs] == [Mend.SHIP_SNAPSHOT]
+    assert [repair.kind for repair in diagnose(some)[0].repairs] == [Mend.SHIP_SNAPSHOT]
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
@@ -182,26 +184,30 @@ def test_lost_input_can_be_given_up_and_the_loss_is_counted_to_the_row(
     guarantee: Guarantee,
 ) -> None:
     lost = (LOST, replace(LOST, file="9b.json"), replace(LOST, epoch=8, rows=50))
-    (found,) = diagnose(stopped(a_well_stream(lost_input=lost, guarantee=guarantee)))
-    assert found.epochs == (8, 9)
-    assert "250 rows after the newest good snapshot cannot be read again" in found.evidence
-    (skip,) = found.repairs
+    (finding,) = diagnose(stopped(a_well_stream(lost_input=lost, guarantee=guarantee)))
+    assert finding.epochs == (8, 9)
+    assert "250 rows after the newest good snapshot cannot be read again" in finding.evidence
+    (skip,) = finding.repairs
     assert (skip.kind, skip.cost.epochs_skipped, skip.cost.rows_lost) == (Mend.SKIP_INPUT, 2, 250)
     assert skip.by_name is (guarantee is not Guarantee.GAP)
 
 
 def test_nothing_is_given_up_while_it_is_not_known_what_is_out() -> None:
     merged = records(unentered=(replace(a_commit(9), rows=None),))
-    seen = stopped(a_well_stream(lost_input=(LOST,), records=merged))
-    found = {one.kind: one for one in diagnose(seen)}
-    assert found[Kind.SOURCE_EXPIRED].repairs == ()
+    examined = stopped(a_well_stream(lost_input=(LOST,), records=merged))
+    by_kind = {finding.kind: finding for finding in diagnose(examined)}
+    assert by_kind[Kind.SOURCE_EXPIRED].repairs == ()
 
 
 def test_what_was_given_up_is_not_forgotten() -> None:
     gap = Skipped(gap=1, run="cli-1", epochs=(4, 5), files=3, rows=150, last_entered=8)
-    (found,) = diagnose(a_well_stream(skipped=(gap,)))
-    assert (found.kind, found.severity, found.epochs) == (Kind.INPUT_SKIPPED, Severity.NOTE, (4, 5))
-    assert "150 rows in 3 files; the output up to epoch 8 contains them" in found.evidence
+    (finding,) = diagnose(a_well_stream(skipped=(gap,)))
+    assert (finding.kind, finding.severity, finding.epochs) == (
+        Kind.INPUT_SKIPPED,
+        Severity.NOTE,
+        (4, 5),
+    )
+    assert "150 rows in 3 files; the output up to epoch 8 contains them" in finding.evidence
 
 
 @pytest.mark.parametrize(
@@ -215,38 +221,38 @@ def test_what_was_given_up_is_not_forgotten() -> None:
 def test_what_only_a_backup_mends_is_critical_and_says_so(
     changes: dict[str, Any], kind: Kind
 ) -> None:
-    (found,) = diagnose(a_well_stream(records=records(**changes)))
-    assert (found.kind, found.severity) == (kind, Severity.CRITICAL)
-    assert (found.repairs, found.advice) == ((), ())
-    assert "restore the control store from a backup" in found.evidence
+    (finding,) = diagnose(a_well_stream(records=records(**changes)))
+    assert (finding.kind, finding.severity) == (kind, Severity.CRITICAL)
+    assert (finding.repairs, finding.advice) == ((), ())
+    assert "restore the control store from a backup" in finding.evidence
 
 
 def test_an_epoch_that_only_the_table_has_is_entered() -> None:
-    (found,) = diagnose(a_well_stream(records=records(unentered=(a_commit(4), a_commit(5)))))
-    assert (found.kind, found.severity) == (Kind.WRITTEN_NOT_ENTERED, Severity.CRITICAL)
-    assert (found.epochs, found.repairs[0].kind) == ((4, 5), Mend.ENTER_EPOCHS)
+    (finding,) = diagnose(a_well_stream(records=records(unentered=(a_commit(4), a_commit(5)))))
+    assert (finding.kind, finding.severity) == (Kind.WRITTEN_NOT_ENTERED, Severity.CRITICAL)
+    assert (finding.epochs, finding.repairs[0].kind) == ((4, 5), Mend.ENTER_EPOCHS)
 
 
 def test_the_newest_epoch_that_only_the_table_has_is_entered_by_the_next_replica() -> None:
     last = records(last_entered=8, unentered=(a_commit(9),))
-    (found,) = diagnose(a_well_stream(records=last))
-    assert found.severity is Severity.NOTE
-    assert "the next replica adds it by itself" in found.evidence
+    (finding,) = diagnose(a_well_stream(records=last))
+    assert finding.severity is Severity.NOTE
+    assert "the next replica adds it by itself" in finding.evidence
 
 
 def test_an_epoch_in_merged_files_cannot_be_entered() -> None:
-    (found,) = diagnose(a_well_stream(records=records(unentered=(a_commit(4, rows=None),))))
-    assert (found.severity, found.repairs) == (Severity.CRITICAL, ())
+    (finding,) = diagnose(a_well_stream(records=records(unentered=(a_commit(4, rows=None),))))
+    assert (finding.severity, finding.repairs) == (Severity.CRITICAL, ())
 
 
 def test_epochs_that_the_table_lost_at_its_end_are_replayed_when_the_stream_is_stopped() -> None:
     torn = a_well_stream(records=records(newest_written=5, unwritten=(6, 7, 8, 9)))
-    (found,) = diagnose(torn)
-    assert (found.kind, found.severity) == (Kind.ENTERED_NOT_WRITTEN, Severity.CRITICAL)
-    assert found.repairs == ()
-    assert "`holdfast stop words`" in found.evidence
-    (found,) = diagnose(stopped(torn))
-    (repair,) = found.repairs
+    (finding,) = diagnose(torn)
+    assert (finding.kind, finding.severity) == (Kind.ENTERED_NOT_WRITTEN, Severity.CRITICAL)
+    assert finding.repairs == ()
+    assert "`holdfast stop words`" in finding.evidence
+    (finding,) = diagnose(stopped(torn))
+    (repair,) = finding.repairs
     assert repair.kind is Mend.REPLAY_OUTPUT
     assert repair.cost == Cost(epochs_replayed=6, rows_replayed=600, seconds=3.0)
 
@@ -263,38 +269,38 @@ def test_epochs_that_the_table_lost_at_its_end_are_replayed_when_the_stream_is_s
 def test_what_a_restore_mends_is_advised_with_what_is_computed_again(
     changes: dict[str, Any], kind: Kind
 ) -> None:
-    (found,) = diagnose(a_well_stream(records=records(**changes)))
-    assert (found.kind, found.severity, found.repairs) == (kind, Severity.CRITICAL, ())
-    (advice,) = found.advice
+    (finding,) = diagnose(a_well_stream(records=records(**changes)))
+    assert (finding.kind, finding.severity, finding.repairs) == (kind, Severity.CRITICAL, ())
+    (advice,) = finding.advice
     assert advice.command == "holdfast restore words --epoch 3"
     assert advice.cost == Cost(epochs_replayed=6, rows_replayed=600, seconds=3.0)
 
 
 def test_a_restore_is_not_advised_across_a_hole_in_the_epoch_log() -> None:
     holes = records(missing=(4,), undecided=(6,))
-    assert all(one.advice == () for one in diagnose(a_well_stream(records=holes)))
+    assert all(finding.advice == () for finding in diagnose(a_well_stream(records=holes)))
     before = records(missing=(4,), undecided=(2,))  # the snapshot after 3 needs it no more
-    found = {one.kind: one for one in diagnose(a_well_stream(records=before))}
-    assert found[Kind.HOLE_IN_LEDGER].advice != ()
+    by_kind = {finding.kind: finding for finding in diagnose(a_well_stream(records=before))}
+    assert by_kind[Kind.HOLE_IN_LEDGER].advice != ()
 
 
 def test_leftovers_are_notes() -> None:
     staged = [Leftover(path=f"/t/data/{n}", of="epoch 1", staging=True) for n in range(5)]
     folder = Leftover(path="/home/drills/x", of="a drill that was interrupted")
-    found = diagnose(a_well_stream(leftovers=(*staged, folder)))
-    assert [one.kind for one in found] == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER]
-    assert {one.severity for one in found} == {Severity.NOTE}
-    assert "0, 1, 2 and 2 more" in found[0].evidence
-    assert {one.repairs[0].kind for one in found} == {Mend.SET_ASIDE_LEFTOVERS}
+    findings = diagnose(a_well_stream(leftovers=(*staged, folder)))
+    assert [finding.kind for finding in findings] == [Kind.LEFTOVER_STAGING, Kind.LEFTOVER_FOLDER]
+    assert {finding.severity for finding in findings} == {Severity.NOTE}
+    assert "0, 1, 2 and 2 more" in findings[0].evidence
+    assert {finding.repairs[0].kind for finding in findings} == {Mend.SET_ASIDE_LEFTOVERS}
 
 
 def test_the_worst_comes_first_and_counts() -> None:
-    seen = a_well_stream(
+    examined = a_well_stream(
         snapshots=(a_snapshot(7, catalogued=False),), records=records(undecided=(3,))
     )
-    found = diagnose(seen)
-    assert [one.severity for one in found] == [Severity.CRITICAL, Severity.NOTE]
-    assert worst_severity(found) is Severity.CRITICAL
+    findings = diagnose(examined)
+    assert [finding.severity for finding in findings] == [Severity.CRITICAL, Severity.NOTE]
+    assert worst_severity(findings) is Severity.CRITICAL
     assert worst_severity([]) is None
 
 

@@ -54,13 +54,13 @@ def test_a_merge_is_bounded_in_bytes_and_large_files_stay() -> None:
 
 def test_a_stretch_of_epochs_with_little_output_goes_on_over_portions() -> None:
     empty = [EpochFiles(first=n, last=n, files=0, size_bytes=0) for n in range(1, 50)]
-    one = EpochFiles(first=0, last=0, files=policy.FEWEST_FILES - 1, size_bytes=1000)
+    epoch = EpochFiles(first=0, last=0, files=policy.FEWEST_FILES - 1, size_bytes=1000)
     last = fresh(50, 50)
-    due = find_due([[merged(-9, -1, 10)], [one], empty[:20], empty[20:], last])
+    due = find_due([[merged(-9, -1, 10)], [epoch], empty[:20], empty[20:], last])
     assert due is not None
     assert (due.first, due.last, due.files) == (-9, 50, policy.FEWEST_FILES + 1)
     gap = replace(empty[20], fits=False)
-    assert find_due([[one], [*empty[:20], gap], empty[21:], last]) is None
+    assert find_due([[epoch], [*empty[:20], gap], empty[21:], last]) is None
 
 
 def test_the_files_of_a_stream_that_runs_for_a_year_stay_few() -> None:

@@ -50,7 +50,7 @@ def test_a_stream_that_is_well_is_struck_and_what_is_predicted_is_written_down()
 
 
 @pytest.mark.parametrize(
-    ("seen", "reason"),
+    ("facts", "reason"),
     [
         (
             replace(WELL, verdict=HealthVerdict(Health.REPLAYING, "behind")),
@@ -72,9 +72,9 @@ def test_a_stream_that_is_well_is_struck_and_what_is_predicted_is_written_down()
         (replace(WELL, overdrawn="it was disturbed"), "it was disturbed"),
     ],
 )
-def test_any_other_stream_is_left_alone(seen: DrillFacts, reason: str) -> None:
-    assert next_step(seen) == Decline(reason)
-    assert plan_steps(seen, next_step) == [Decline(reason)]
+def test_any_other_stream_is_left_alone(facts: DrillFacts, reason: str) -> None:
+    assert next_step(facts) == Decline(reason)
+    assert plan_steps(facts, next_step) == [Decline(reason)]
 
 
 def test_a_plan_has_all_steps_and_a_pause_is_released() -> None:

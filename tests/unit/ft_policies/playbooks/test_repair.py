@@ -57,8 +57,8 @@ DAMAGES: dict[str, dict[str, object]] = {
 }
 
 
-def steps_of(seen: ExaminedStream, chosen: Mend | None = None) -> list[object]:
-    facts = RepairFacts(examined=seen, findings=diagnose(seen), chosen=chosen)
+def steps_of(examined: ExaminedStream, chosen: Mend | None = None) -> list[object]:
+    facts = RepairFacts(examined=examined, findings=diagnose(examined), chosen=chosen)
     return list(plan_steps(facts, next_step))
 
 
@@ -72,9 +72,9 @@ def test_a_damaged_checkpoint_ends_its_primary_and_the_stream_is_brought_back() 
 def test_a_snapshot_with_the_primarys_damage_is_set_aside_before_another_would_restore_it(
     chosen: Mend | None,
 ) -> None:
-    seen = a_well_stream(checkpoint=DAMAGED, snapshots=(SHIPPED_SO, OLD))
-    assert diagnose(seen)[0].repairs[0].cost.epochs_replayed == 9 - OLD.epoch
-    simulated = SimulatedRepair(seen)
+    examined = a_well_stream(checkpoint=DAMAGED, snapshots=(SHIPPED_SO, OLD))
+    assert diagnose(examined)[0].repairs[0].cost.epochs_replayed == 9 - OLD.epoch
+    simulated = SimulatedRepair(examined)
     steps = [SetAsideSnapshots((NEW.id,)), EndPrimary(PRIMARY), BringBack()]
     assert list(simulated.repair(chosen)) == steps
     assert simulated.examined.newest_good == OLD
@@ -91,16 +91,16 @@ def test_a_stream_that_failed_by_itself_is_left_to_its_recovery() -> None:
 
 
 def test_only_what_was_chosen_is_mended() -> None:
-    seen = a_well_stream(
+    examined = a_well_stream(
         snapshots=(LOST, replace(OLD, catalogued=False)), leftovers=(STAGED, DRILL)
     )
-    assert steps_of(seen, Mend.SET_ASIDE_SNAPSHOTS) == [SetAsideSnapshots((LOST.id,))]
-    assert steps_of(seen, Mend.ENTER_SNAPSHOTS) == [EnterSnapshots((OLD.id,))]
-    assert steps_of(seen, Mend.SET_ASIDE_LEFTOVERS) == [
+    assert steps_of(examined, Mend.SET_ASIDE_SNAPSHOTS) == [SetAsideSnapshots((LOST.id,))]
+    assert steps_of(examined, Mend.ENTER_SNAPSHOTS) == [EnterSnapshots((OLD.id,))]
+    assert steps_of(examined, Mend.SET_ASIDE_LEFTOVERS) == [
         SetAsideLeftovers((STAGED.path, DRILL.path))
     ]
-    assert steps_of(seen, Mend.RESTART_PRIMARY) == []
-    assert [type(step) for step in steps_of(seen)] == [
+    assert steps_of(examined, Mend.RESTART_PRIMARY) == []
+    assert [type(step) for step in steps_of(examined)] == [
         SetAsideSnapshots,
         EnterSnapshots,
         SetAsideLeftovers,
@@ -109,8 +109,8 @@ def test_only_what_was_chosen_is_mended() -> None:
 
 def test_a_primary_ships_only_after_what_it_would_build_on_is_set_aside() -> None:
     foreign = replace(OLD, replica="words-0", lost_packs=("p0",))
-    seen = a_well_stream(snapshots=(LOST, foreign))
-    simulated = SimulatedRepair(seen)
+    examined = a_well_stream(snapshots=(LOST, foreign))
+    simulated = SimulatedRepair(examined)
     done = list(simulated.repair(Mend.SHIP_SNAPSHOT))
     assert done == [SetAsideSnapshots((LOST.id,)), ShipSnapshot()]
 
@@ -129,8 +129,8 @@ def test_what_hides_lost_output_is_set_aside() -> None:
 
 
 def test_the_ledger_comes_first_and_the_stream_last() -> None:
-    seen = a_well_stream(**{k: v for one in DAMAGES.values() for k, v in one.items()})
-    simulated = SimulatedRepair(seen)
+    examined = a_well_stream(**{k: v for damage in DAMAGES.values() for k, v in damage.items()})
+    simulated = SimulatedRepair(examined)
     assert [type(step) for step in simulated.repair(None)] == [
         EnterEpochs,
         SetAsideSnapshots,
@@ -158,8 +158,8 @@ def test_a_state_with_neither_snapshot_nor_input_is_rebuilt_from_what_is_left() 
 
 
 def test_a_primary_is_not_ended_while_it_is_unknown_whether_another_could_read_its_input() -> None:
-    seen = a_well_stream(checkpoint=DAMAGED, source_away="the folder is not there")
-    assert steps_of(seen) == []
+    examined = a_well_stream(checkpoint=DAMAGED, source_away="the folder is not there")
+    assert steps_of(examined) == []
     none_left = stopped(a_well_stream(snapshots=(LOST,), source_away="the folder is not there"))
     assert steps_of(none_left, Mend.REBUILD_STATE) == []
 
@@ -180,9 +180,9 @@ def test_a_repair_that_is_cut_short_anywhere_ends_as_one_that_is_not(
     damages: set[str], chosen: Mend | None, die: dict[int, str], runs: str, guarantee: Guarantee
 ) -> None:
     facts = {key: value for name in damages for key, value in DAMAGES[name].items()}
-    seen = a_well_stream(guarantee=guarantee, **facts)
-    seen = stopped(seen) if runs == "stopped" else seen
-    whole, cut = SimulatedRepair(seen), SimulatedRepair(seen, die)
+    examined = a_well_stream(guarantee=guarantee, **facts)
+    examined = stopped(examined) if runs == "stopped" else examined
+    whole, cut = SimulatedRepair(examined), SimulatedRepair(examined, die)
     list(whole.repair(chosen))
     for _ in range(len(die) + 1):
         with suppress(Crash):

@@ -81,7 +81,7 @@ def test_a_restore_survives_dying_at_any_step_beside_a_zombie(
             list(stream.perform())
     stream.zombie()
     assert list(stream.ledger) == list(stream.table) == list(range(epoch + 1))
-    assert max((one for one, _ in stream.countable()), default=-1) <= epoch
+    assert max((epoch for epoch, _ in stream.countable()), default=-1) <= epoch
     assert stream.finished
     assert stream.wanted == stream.lives == stream.caught_up == was_running
 

@@ -26,6 +26,6 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize(("steps", "names"), STORED.items(), ids=lambda one: str(one)[:20])
+@pytest.mark.parametrize(("steps", "names"), STORED.items(), ids=lambda value: str(value)[:20])
 def test_stored_names_stay(steps: object, names: str) -> None:
     assert [step.name for step in get_args(steps)] == names.split()

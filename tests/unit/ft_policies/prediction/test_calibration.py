@@ -64,11 +64,11 @@ def test_new_recoveries_stay_below_and_not_far_below(
 ) -> None:
     random = np.random.default_rng(19)
     held, factors = [], []
-    for known in (5, 9, 19):
+    for kills in (5, 9, 19):
         for _ in range(150):
-            ratios = draw(random, known + 20)
-            bound = factor(*ratios[:known])
-            held += list(ratios[known:] <= bound)
+            ratios = draw(random, kills + 20)
+            bound = factor(*ratios[:kills])
+            held += list(ratios[kills:] <= bound)
             factors.append(bound)
     assert np.mean(held) >= covered
     assert np.median(factors) <= most
@@ -89,10 +89,10 @@ def test_a_tier_with_too_few_recoveries_is_uncalibrated_and_says_so() -> None:
 
 def test_an_uncalibrated_tier_is_predicted_by_its_bounds_and_a_margin() -> None:
     typical, bounds = (_steps(seconds) for seconds in (1.0, 1.5))
-    known = calibrate(scores(*[1.0] * 9))
-    steps = known.apply(typical, bounds, margin=0.2)
+    calibration = calibrate(scores(*[1.0] * 9))
+    steps = calibration.apply(typical, bounds, margin=0.2)
     replay = np.asarray(steps.replay)
-    assert replay[AT] == known.factor[AT]
+    assert replay[AT] == calibration.factor[AT]
     assert replay[AT + 1] == 1.5 * 1.2
 
 

@@ -23,7 +23,7 @@ Family = Callable[[np.random.Generator, int], list[Observation]]
 
 
 def observed(*seconds: float, size: float = 0.0) -> list[Observation]:
-    return [Observation(seconds=one, size=size, at=at) for at, one in enumerate(seconds)]
+    return [Observation(seconds=value, size=size, at=at) for at, value in enumerate(seconds)]
 
 
 def bound(estimator: Estimator, history: Sequence[Observation], *, size: float = 0.0) -> float:
@@ -60,13 +60,13 @@ def drifting(spread: float, by: float) -> Family:
 
 
 def calibration(
-    estimator: Estimator, family: Family, *, seeds: int = SEEDS, known: range = range(1, LENGTH)
+    estimator: Estimator, family: Family, *, seeds: int = SEEDS, lengths: range = range(1, LENGTH)
 ) -> tuple[float, float]:
     """Coverage and median of predicted/observed, each predicted from those before it."""
     ratios = []
     for seed in range(seeds):
-        history = family(np.random.default_rng(seed), known.stop)
-        for count in known:
+        history = family(np.random.default_rng(seed), lengths.stop)
+        for count in lengths:
             new = history[count]
             ratios.append(bound(estimator, history[:count], size=new.size) / new.seconds)
     return float(np.mean(np.array(ratios) >= 1.0)), float(np.median(ratios))
@@ -93,7 +93,7 @@ def test_the_default_is_calibrated(family: Family) -> None:
 
 @pytest.mark.parametrize("family", [lognormal(0.1), lognormal(0.2)])
 def test_it_is_calibrated_from_the_second_time_on(family: Family) -> None:
-    coverage, ratio = calibration(UpperQuantile(), family, seeds=100, known=range(1, 5))
+    coverage, ratio = calibration(UpperQuantile(), family, seeds=100, lengths=range(1, 5))
     assert coverage >= COVERAGE
     assert ratio <= 1.7
 
@@ -156,7 +156,7 @@ def test_beyond_the_largest_size_the_bound_grows_in_proportion() -> None:
 
 def test_where_a_slope_was_seen_it_goes_on_beyond_the_largest_size() -> None:
     history = by_size(0.01)(np.random.default_rng(4), 30)
-    largest = max(one.size for one in history)
+    largest = max(observation.size for observation in history)
     at_largest = bound(UpperQuantile(), history, size=largest)
     assert bound(UpperQuantile(), history, size=2 * largest) < 2 * at_largest
 

@@ -44,13 +44,15 @@ def step_timings(
 ) -> StepTimings:
     steps: dict[RecoveryStep, list[Observation]] = {}
     for step in RecoveryStep:
-        known = [(COLD, True)] * cold + [(WARM, False)] * warm
+        kinds = [(COLD, True)] * cold + [(WARM, False)] * warm
         steps[step] = [
             Observation(
-                seconds=one[step], readiness=Readiness.COLD if is_cold else Readiness.WARM, at=at
+                seconds=seconds[step],
+                readiness=Readiness.COLD if is_cold else Readiness.WARM,
+                at=at,
             )
-            for one, is_cold in known
-            if step in one and step != without
+            for seconds, is_cold in kinds
+            if step in seconds and step != without
             for at in range(count)
         ]
     return StepTimings(steps=steps)
@@ -89,15 +91,17 @@ def test_warm_observations_say_nothing_about_a_launch() -> None:
 
 
 def test_a_step_that_was_never_measured_rules_out_who_needs_it() -> None:
-    known = step_timings(without=RecoveryStep.READ_SNAPSHOT)
-    prediction = RecoveryModel().predict_at(known, LOAD, AGES)
+    timings = step_timings(without=RecoveryStep.READ_SNAPSHOT)
+    prediction = RecoveryModel().predict_at(timings, LOAD, AGES)
     assert np.isfinite(prediction.seconds).tolist() == [True, True, True, True, False, False]
     assert prediction.missing == (RecoveryStep.READ_SNAPSHOT,)
 
 
 def test_until_a_snapshot_was_read_what_it_took_to_write_one_stands_for_that() -> None:
-    known = step_timings(without=RecoveryStep.READ_SNAPSHOT)
-    written = replace(known, writes=[Observation(seconds=2.0, size=5e6), Observation(seconds=0.5)])
+    timings = step_timings(without=RecoveryStep.READ_SNAPSHOT)
+    written = replace(
+        timings, writes=[Observation(seconds=2.0, size=5e6), Observation(seconds=0.5)]
+    )
     small, large = (
         of(MAXIMA.predict_at(written, LOAD, AGES)),
         RecoveryModel().predict_at(written, replace(LOAD, state_bytes=5e8), AGES).seconds,
@@ -117,8 +121,8 @@ def test_nothing_measured_is_not_enough() -> None:
 
 
 def test_a_stream_that_may_have_a_gap_needs_no_replay() -> None:
-    known = step_timings(without=RecoveryStep.REPLAY)
-    gap = RecoveryModel().predict_at(known, LOAD, AGES, precise=False)
+    timings = step_timings(without=RecoveryStep.REPLAY)
+    gap = RecoveryModel().predict_at(timings, LOAD, AGES, precise=False)
     assert np.isfinite(gap.seconds).all()
 
 
@@ -184,24 +188,27 @@ def test_steps_are_not_all_at_their_worst_at_once() -> None:
 
 
 def test_many_streams_at_once_are_predicted_as_each_alone() -> None:
-    model, known = RecoveryModel(), [step_timings(), replays_by_rows(), step_timings(cold=False)]
+    model, histories = (
+        RecoveryModel(),
+        [step_timings(), replays_by_rows(), step_timings(cold=False)],
+    )
     rates, sizes = np.array([[50.0], [100.0], [500.0]]), np.array([[1e6], [5e7], [1e8]])
     ages = StateAges(snapshot=np.array([5.0, 20.0]), sync=5.0)
-    bounds = Bounds.stack(Bounds.of(model.lines(one)) for one in known)
+    bounds = Bounds.stack(Bounds.of(model.lines(timings)) for timings in histories)
     loads = Load(
         rows_per_second=rates, capacity_rows_per_second=1e3, state_bytes=sizes, epoch_seconds=1.0
     )
     precise = np.array([[True], [False], [True]])
     _, together = model.seconds(bounds, loads, ages, precise=precise)
     assert together.shape == (3, 2, 6)
-    for at, one in enumerate(known):
+    for at, timings in enumerate(histories):
         load = Load(
             rows_per_second=float(rates[at, 0]),
             capacity_rows_per_second=1e3,
             state_bytes=float(sizes[at, 0]),
             epoch_seconds=1.0,
         )
-        alone = model.predict_at(one, load, ages, precise=bool(precise[at, 0]))
+        alone = model.predict_at(timings, load, ages, precise=bool(precise[at, 0]))
         assert together[at] == pytest.approx(alone.seconds)
 
 
@@ -224,11 +231,11 @@ def test_more_load_state_or_age_never_make_a_recovery_shorter(
 
 def test_more_rows_than_were_ever_replayed_take_what_a_driver_at_its_best_takes_for_each() -> None:
     alike = [Observation(seconds=4.0, size=900.0 + at, at=at) for at in range(3)]
-    known = StepTimings(steps={**step_timings().steps, RecoveryStep.REPLAY: alike})
+    timings = StepTimings(steps={**step_timings().steps, RecoveryStep.REPLAY: alike})
 
     def replay(rows_per_second: float, capacity: float) -> float:
         load = replace(LOAD, rows_per_second=rows_per_second, capacity_rows_per_second=capacity)
-        steps = RecoveryModel().predict_at(known, load, AGES).steps
+        steps = RecoveryModel().predict_at(timings, load, AGES).steps
         return float(np.asarray(steps.replay)[TIERS.index(Tier.DEPLOYED)])
 
     at_seen = replay(90.0, 1000.0)
@@ -240,8 +247,8 @@ WRITES = [Observation(seconds=1.0, size=5e6), Observation(seconds=1.0, size=2e6)
 
 
 def test_the_thesis_model_is_the_thesis_one() -> None:
-    known = StepTimings(steps=step_timings().steps, writes=WRITES)
-    prediction = ThesisModel().predict(known, LOAD, rows_since_snapshot=350.0)
+    timings = StepTimings(steps=step_timings().steps, writes=WRITES)
+    prediction = ThesisModel().predict(timings, LOAD, rows_since_snapshot=350.0)
     replay, read = 3.5, 1e7 / 2e6
     assert of(prediction) == pytest.approx(
         {
@@ -254,16 +261,16 @@ def test_the_thesis_model_is_the_thesis_one() -> None:
         }
     )
     assert prediction.missing == ()
-    gap = ThesisModel().predict(known, LOAD, rows_since_snapshot=350.0, precise=False)
+    gap = ThesisModel().predict(timings, LOAD, rows_since_snapshot=350.0, precise=False)
     assert prediction.seconds - gap.seconds == pytest.approx([0.0] + [replay] * 5)
 
 
 def test_the_thesis_model_can_count_detection_and_lack_data() -> None:
-    known = step_timings(without=RecoveryStep.DETECT)
-    counted = ThesisModel(count_detection=True).predict(known, LOAD, rows_since_snapshot=0.0)
+    timings = step_timings(without=RecoveryStep.DETECT)
+    counted = ThesisModel(count_detection=True).predict(timings, LOAD, rows_since_snapshot=0.0)
     assert counted.missing == (RecoveryStep.DETECT, RecoveryStep.READ_SNAPSHOT)
     assert not counted.enough
-    assert ThesisModel().predict(known, LOAD, rows_since_snapshot=0.0).enough
+    assert ThesisModel().predict(timings, LOAD, rows_since_snapshot=0.0).enough
 
 
 def test_a_stream_at_rest_has_nothing_or_no_end_to_replay() -> None:
@@ -278,9 +285,11 @@ def test_a_stream_at_rest_has_nothing_or_no_end_to_replay() -> None:
 
 def test_a_step_is_predicted_from_drivers_that_were_as_ready_or_else_from_less_ready_ones() -> None:
     kinds = [Readiness.COLD, Readiness.BESIDE, Readiness.WARM, Readiness.RUNNING]
-    every = [Observation(seconds=9.0 - one, readiness=one) for one in kinds]
-    known = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every})
-    assert [known.of(RecoveryStep.WIRE_RECEIVE, one) for one in kinds] == [[one] for one in every]
+    every = [Observation(seconds=9.0 - readiness, readiness=readiness) for readiness in kinds]
+    timings = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every})
+    assert [timings.of(RecoveryStep.WIRE_RECEIVE, readiness) for readiness in kinds] == [
+        [observation] for observation in every
+    ]
     early = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every[:2]})
     assert early.of(RecoveryStep.WIRE_RECEIVE, Readiness.RUNNING) == [every[1]]
     late = StepTimings(steps={RecoveryStep.WIRE_RECEIVE: every[1:]})
@@ -307,8 +316,8 @@ def test_the_first_new_commit_is_part_of_every_recovery() -> None:
         Observation(seconds=2.0, readiness=Readiness.WARM),
         Observation(seconds=9.0, readiness=Readiness.COLD),
     ]
-    known = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
-    predicted = of(MAXIMA.predict_at(known, LOAD, AGES))
+    timings = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
+    predicted = of(MAXIMA.predict_at(timings, LOAD, AGES))
     assert predicted[Tier.DEPLOYED] == pytest.approx(8.5)
     assert predicted[Tier.PASSIVE_REPLICATION] == pytest.approx(30.0)
 
@@ -318,8 +327,8 @@ def test_active_replication_is_predicted_by_the_pauses_that_were_observed() -> N
         Observation(seconds=9.0, readiness=Readiness.COLD),
         Observation(seconds=0.4, readiness=Readiness.SENDING),
     ]
-    known = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
-    assert of(MAXIMA.predict_at(known, LOAD, AGES))[Tier.ACTIVE_REPLICATION] == pytest.approx(0.4)
+    timings = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
+    assert of(MAXIMA.predict_at(timings, LOAD, AGES))[Tier.ACTIVE_REPLICATION] == pytest.approx(0.4)
     unseen = StepTimings(steps={RecoveryStep.FIRST_COMMIT: commits[:1]})
     predicted = of(MAXIMA.predict_at(unseen, LOAD, AGES))
     assert predicted[Tier.ACTIVE_REPLICATION] == LOAD.epoch_seconds

@@ -52,10 +52,10 @@ def never_wary(system: System) -> System:
 
 @pytest.mark.parametrize("system", [THESIS, MEASURED])
 def test_what_is_added_up_is_what_each_tick_takes(system: System) -> None:
-    seen: list[SimulationProgress] = []
-    (found,) = simulate(spiky(system, 10.0, seconds=600 * system.tick_seconds), seen.append)
+    progress: list[SimulationProgress] = []
+    (outcome,) = simulate(spiky(system, 10.0, seconds=600 * system.tick_seconds), progress.append)
     used, active = dict.fromkeys(RESOURCES, 0.0), dict.fromkeys(RESOURCES, 0.0)
-    for passed in seen:
+    for passed in progress:
         rates, states = passed.load.rows_per_second, passed.load.state_bytes
         overhead = system.overhead(rates[..., np.newaxis], states[..., np.newaxis])
         for name, field in RESOURCES.items():
@@ -63,16 +63,20 @@ def test_what_is_added_up_is_what_each_tick_takes(system: System) -> None:
             at = passed.tiers[:, 0, :, np.newaxis]
             used[name] += float(np.take_along_axis(each, at, axis=-1).sum())
             active[name] += float(each[..., 0].sum())
-    assert found.overhead == pytest.approx({name: used[name] / active[name] for name in RESOURCES})
-    assert sum(found.time_share.values()) == pytest.approx(1)
+    assert outcome.overhead == pytest.approx(
+        {name: used[name] / active[name] for name in RESOURCES}
+    )
+    assert sum(outcome.time_share.values()) == pytest.approx(1)
 
 
 def test_objectives_beside_each_other_are_as_each_alone() -> None:
     together = simulate(spiky(MEASURED, 5.0, 10.0, 45.0))
     alone = [simulate(spiky(MEASURED, objective))[0] for objective in (5.0, 10.0, 45.0)]
-    assert [one.time_share for one in together] == [one.time_share for one in alone]
-    assert [one.misses for one in together] == [one.misses for one in alone]
-    assert [one.cost for one in together] == pytest.approx([one.cost for one in alone])
+    assert [outcome.time_share for outcome in together] == [outcome.time_share for outcome in alone]
+    assert [outcome.misses for outcome in together] == [outcome.misses for outcome in alone]
+    assert [outcome.cost for outcome in together] == pytest.approx(
+        [outcome.cost for outcome in alone]
+    )
 
 
 def test_decisions_do_not_depend_on_the_order_of_streams() -> None:
@@ -80,27 +84,27 @@ def test_decisions_do_not_depend_on_the_order_of_streams() -> None:
     rates = chance.lognormal(7.0, 1.0, (400, 5))
     trace = Given(rates=rates, states=rates * 50_000)
     turned = Given(rates=rates[:, ::-1], states=rates[:, ::-1] * 50_000)
-    one = Scenario(system=MEASURED, trace=trace, seconds=2000.0, objectives=(10.0,))
+    scenario = Scenario(system=MEASURED, trace=trace, seconds=2000.0, objectives=(10.0,))
     np.testing.assert_array_equal(
-        tiers_by_tick(one)[:, :, ::-1], tiers_by_tick(replace(one, trace=turned))
+        tiers_by_tick(scenario)[:, :, ::-1], tiers_by_tick(replace(scenario, trace=turned))
     )
 
 
 def test_what_cannot_be_held_is_met_by_the_fastest_tier_that_is_allowed() -> None:
     allowed = (Tier.PASSIVE_STANDBY_COLD, Tier.DEPLOYED)
-    (found,) = simulate(replace(spiky(MEASURED, 0.0), allowed=allowed))
-    assert found.time_share[Tier.PASSIVE_STANDBY_COLD] == 1
-    assert found.misses == found.failures > 0
+    (outcome,) = simulate(replace(spiky(MEASURED, 0.0), allowed=allowed))
+    assert outcome.time_share[Tier.PASSIVE_STANDBY_COLD] == 1
+    assert outcome.misses == outcome.failures > 0
 
 
 def test_the_same_seed_gives_the_same_and_another_does_not() -> None:
-    one = spiky(MEASURED, 10.0)
-    assert simulate(one) == simulate(one)
-    assert simulate(one) != simulate(replace(one, seed=6))
+    scenario = spiky(MEASURED, 10.0)
+    assert simulate(scenario) == simulate(scenario)
+    assert simulate(scenario) != simulate(replace(scenario, seed=6))
 
 
 def test_failures_come_as_often_as_asked_and_alike_for_each_objective() -> None:
-    found = simulate(
+    outcomes = simulate(
         Scenario(
             system=MEASURED,
             trace=steady_trace(2000.0, 120e6, streams=50),
@@ -109,8 +113,8 @@ def test_failures_come_as_often_as_asked_and_alike_for_each_objective() -> None:
             failures_per_day=48.0,
         )
     )
-    assert len({one.failures for one in found}) == 1
-    assert found[0].failures == pytest.approx(200, abs=5 * np.sqrt(200))
+    assert len({outcome.failures for outcome in outcomes}) == 1
+    assert outcomes[0].failures == pytest.approx(200, abs=5 * np.sqrt(200))
 
 
 def test_an_objective_that_a_tier_holds_with_ease_is_missed_by_second_failures_only() -> None:
@@ -152,8 +156,8 @@ def test_nothing_flaps_under_an_erratic_load() -> None:
 def test_nothing_changes_within_the_cool_down(system: System) -> None:
     tiers = tiers_by_tick(erratic_scenario(system, hours=600 * system.tick_seconds / HOUR))[:, 0, :]
     cool_down = system.policy.cool_down_seconds
-    changes = [np.flatnonzero(np.diff(one)) * system.tick_seconds for one in tiers.T]
-    gaps = [later - earlier for one in changes for earlier, later in pairwise(one)]
+    changes = [np.flatnonzero(np.diff(column)) * system.tick_seconds for column in tiers.T]
+    gaps = [later - earlier for ticks in changes for earlier, later in pairwise(ticks)]
     assert gaps
     assert min(gaps) >= cool_down
 
@@ -175,12 +179,14 @@ def test_a_cheaper_price_never_raises_the_bill(cheaper: str, objective: float) -
 def test_intervals_are_chosen_for_the_least_cost_that_holds() -> None:
     every = (2.0, 10.0, 60.0)
     choosing = replace(MEASURED, snapshot_every=every, sync_every=every)
-    fixed = [replace(MEASURED, snapshot_every=(one,), sync_every=(one,)) for one in every]
+    fixed = [
+        replace(MEASURED, snapshot_every=(seconds,), sync_every=(seconds,)) for seconds in every
+    ]
     load = {"trace": steady_trace(2000.0, 120e6), "failures_per_day": 0.0}
     best = simulate(replace(spiky(choosing, 12.0), **load))[0]
-    alone = [simulate(replace(spiky(one, 12.0), **load))[0] for one in fixed]
-    assert best.cost <= min(one.cost for one in alone) * 1.05
-    assert best.cost < 0.9 * max(one.cost for one in alone)
+    alone = [simulate(replace(spiky(candidate, 12.0), **load))[0] for candidate in fixed]
+    assert best.cost <= min(outcome.cost for outcome in alone) * 1.05
+    assert best.cost < 0.9 * max(outcome.cost for outcome in alone)
 
 
 def test_a_paid_hour_is_used_and_billed_whole() -> None:

@@ -47,9 +47,9 @@ def test_costs_are_the_models(system: System, rank_by: Ranking) -> None:
     overhead, primary = system.overhead(rates, states), system.work.usage(rates, states)
     asked = ON_DEMAND.per_hour(overhead) if rank_by is ON_DEMAND else None
     expected = weigh_cost(overhead, primary, rank_by) if asked is None else asked  # type: ignore[arg-type]
-    found = costs(system, rank_by)(RATES, STATES)
-    assert found.shape == (40, len(system.snapshot_every), 6)
-    np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-9)
+    computed = costs(system, rank_by)(RATES, STATES)
+    assert computed.shape == (40, len(system.snapshot_every), 6)
+    np.testing.assert_allclose(computed, np.broadcast_to(expected, computed.shape), rtol=1e-9)
 
 
 def test_what_is_no_plane_is_asked_each_time() -> None:
@@ -101,19 +101,19 @@ def test_the_thesis_estimator_takes_the_longest_that_was_seen() -> None:
     load, ages = MEASURED.load(np.array([500.0]), np.array([30e6])), MEASURED.ages(np.array([0]))
     blind = thesis_recoveries(EVERY_STEP, count_detection=False)
     counted = thesis_recoveries(EVERY_STEP, count_detection=True)
-    found = counted.seconds(load, ages, precise=False)[0]
-    assert found[-1] == pytest.approx(
+    predicted = counted.seconds(load, ages, precise=False)[0]
+    assert predicted[-1] == pytest.approx(
         4.0 + 5.0 + 1.0 + 8.0
     )  # detect, deploy, read, the longer wire
-    assert (found - blind.seconds(load, ages, precise=False))[0, 1:] == pytest.approx(4.0)
+    assert (predicted - blind.seconds(load, ages, precise=False))[0, 1:] == pytest.approx(4.0)
 
 
 def test_the_thesis_estimator_takes_what_is_usual_for_what_was_never_seen() -> None:
     load, ages = MEASURED.load(np.array([500.0]), np.array([30e6])), MEASURED.ages(np.array([0]))
     nothing = thesis_recoveries(StepTimings(steps={}), count_detection=True)
-    found = nothing.seconds(load, ages, precise=True)
-    assert np.isfinite(found).all()
-    assert found[0, -1] > MEASURED.recoveries.seconds(load, ages, precise=False)[0, -1]
+    predicted = nothing.seconds(load, ages, precise=True)
+    assert np.isfinite(predicted).all()
+    assert predicted[0, -1] > MEASURED.recoveries.seconds(load, ages, precise=False)[0, -1]
 
 
 def test_a_fitted_system_takes_what_was_seen_at_the_load_that_was_seen() -> None:
@@ -147,8 +147,10 @@ def test_of_what_was_never_seen_a_fitted_system_takes_what_is_usual() -> None:
     assert system.work == MEASURED.work
     assert system.usual_rows_per_second == MEASURED.usual_rows_per_second
     assert system.state.bytes_per_rate == pytest.approx(MEASURED.state.bytes_per_rate)
-    found, usual = (predictions(one, precise=True)(RATES, STATES) for one in (system, MEASURED))
-    np.testing.assert_allclose(found, usual)
+    fitted, usual = (
+        predictions(variant, precise=True)(RATES, STATES) for variant in (system, MEASURED)
+    )
+    np.testing.assert_allclose(fitted, usual)
 
 
 def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
@@ -158,6 +160,8 @@ def test_a_step_that_was_measured_replaces_the_usual_one() -> None:
         stream_inputs(fit=replace(fit, calibration=Calibration.of_typical_times())), RecoveryModel()
     )
     usual = build_measured_system(stream_inputs(), RecoveryModel())
-    found, before = (predictions(one, precise=True)(RATES, STATES) for one in (system, usual))
-    np.testing.assert_allclose(found[..., :5], before[..., :5])
-    assert (found[..., 5] > before[..., 5] + 80).all()
+    fitted, before = (
+        predictions(variant, precise=True)(RATES, STATES) for variant in (system, usual)
+    )
+    np.testing.assert_allclose(fitted[..., :5], before[..., :5])
+    assert (fitted[..., 5] > before[..., 5] + 80).all()

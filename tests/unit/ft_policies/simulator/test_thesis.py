@@ -25,7 +25,9 @@ NEITHER_UP = 1e-9
 def settled(outcomes: tuple[Outcome, ...]) -> float:
     """The smallest objective from which on it is always in `passive_replication`, but for the start."""
     return min(
-        one.objective_seconds for one in outcomes if one.time_share[Tier.PASSIVE_REPLICATION] > 0.95
+        outcome.objective_seconds
+        for outcome in outcomes
+        if outcome.time_share[Tier.PASSIVE_REPLICATION] > 0.95
     )
 
 
@@ -34,12 +36,12 @@ def settled(outcomes: tuple[Outcome, ...]) -> float:
 def test_an_objective_of_0_is_active_replication_with_the_whole_overhead(
     weights: Weights, guarantee: Guarantee
 ) -> None:
-    (found,) = run_thesis(0.0, rank_by=weights, guarantee=guarantee)
-    assert found.time_share[Tier.ACTIVE_REPLICATION] == 1
-    assert found.overhead == pytest.approx(
+    (outcome,) = run_thesis(0.0, rank_by=weights, guarantee=guarantee)
+    assert outcome.time_share[Tier.ACTIVE_REPLICATION] == 1
+    assert outcome.overhead == pytest.approx(
         {"cpu": 1, "memory": 1, "network": 1, "instances": 1}, abs=1e-12
     )
-    assert found.switches_per_hour == 0
+    assert outcome.switches_per_hour == 0
 
 
 @pytest.mark.parametrize("weights", [ALL_COSTS, EC2])
@@ -47,11 +49,11 @@ def test_an_objective_of_0_is_active_replication_with_the_whole_overhead(
 def test_cost_cpu_and_instances_never_rise_with_a_larger_objective(
     weights: Weights, guarantee: Guarantee
 ) -> None:
-    found = run_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
-    costs = [one.cost for one in found]
+    outcomes = run_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
+    costs = [outcome.cost for outcome in outcomes]
     assert np.diff(costs).max() <= NEITHER_UP
     for name in ("cpu", "instances"):
-        assert np.diff([one.overhead[name] for one in found]).max() <= NEITHER_UP, name
+        assert np.diff([outcome.overhead[name] for outcome in outcomes]).max() <= NEITHER_UP, name
     assert costs[-1] < 0.2 * costs[0]
 
 
@@ -70,36 +72,46 @@ def test_cost_cpu_and_instances_never_rise_with_a_larger_objective(
 def test_network_and_memory_rise_only_where_a_larger_objective_leads_to_the_tier_that_takes_more(
     weights: Weights, guarantee: Guarantee, name: str, into: Tier
 ) -> None:
-    found = run_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
-    for before, after in pairwise(found):
+    outcomes = run_thesis(*SWEEP, rank_by=weights, guarantee=guarantee)
+    for before, after in pairwise(outcomes):
         if after.overhead[name] > before.overhead[name] + NEITHER_UP:
             assert after.time_share[into] > before.time_share[into] + 0.2
 
 
 def test_all_costs_halve_the_cpu_from_4_seconds_on() -> None:
-    found = run_thesis(*SWEEP)
-    assert all(one.overhead["cpu"] == 1 for one in found if one.objective_seconds < 3)
-    assert all(one.overhead["cpu"] <= 0.5 for one in found if one.objective_seconds >= 4)
+    outcomes = run_thesis(*SWEEP)
+    assert all(
+        outcome.overhead["cpu"] == 1 for outcome in outcomes if outcome.objective_seconds < 3
+    )
+    assert all(
+        outcome.overhead["cpu"] <= 0.5 for outcome in outcomes if outcome.objective_seconds >= 4
+    )
 
 
 def test_hot_standby_takes_more_network_than_active_replication() -> None:
-    hot = [one for one in run_thesis(*SWEEP) if one.time_share[Tier.PASSIVE_STANDBY_HOT] > 0.5]
-    assert [one.objective_seconds for one in hot] == [4.0]
-    assert all(one.overhead["network"] > 1 for one in hot)
+    hot = [
+        outcome
+        for outcome in run_thesis(*SWEEP)
+        if outcome.time_share[Tier.PASSIVE_STANDBY_HOT] > 0.5
+    ]
+    assert [outcome.objective_seconds for outcome in hot] == [4.0]
+    assert all(outcome.overhead["network"] > 1 for outcome in hot)
 
 
 def test_ec2_knows_active_and_passive_replication_only() -> None:
-    for one in run_thesis(*SWEEP, rank_by=EC2):
-        share = one.time_share
+    for outcome in run_thesis(*SWEEP, rank_by=EC2):
+        share = outcome.time_share
         assert share[Tier.ACTIVE_REPLICATION] + share[Tier.PASSIVE_REPLICATION] >= 0.95
 
 
 def test_ec2_saves_nothing_below_5_5_seconds_and_then_instances() -> None:
-    found = {one.objective_seconds: one for one in run_thesis(*SWEEP, rank_by=EC2)}
-    assert all(found[t].overhead["cpu"] == 1 for t in SWEEP if t < 5.5)
-    assert found[5.5].overhead["instances"] < 0.6
+    by_objective = {
+        outcome.objective_seconds: outcome for outcome in run_thesis(*SWEEP, rank_by=EC2)
+    }
+    assert all(by_objective[t].overhead["cpu"] == 1 for t in SWEEP if t < 5.5)
+    assert by_objective[5.5].overhead["instances"] < 0.6
     mean = {
-        by: np.mean([one.overhead["cpu"] for one in run_thesis(*SWEEP, rank_by=by)])
+        by: np.mean([outcome.overhead["cpu"] for outcome in run_thesis(*SWEEP, rank_by=by)])
         for by in (EC2, ALL_COSTS)
     }
     assert mean[EC2] > mean[ALL_COSTS]
@@ -126,8 +138,10 @@ def test_500_megabytes_of_state_need_more_than_20_seconds_before_an_instance_is_
 
 @pytest.mark.parametrize("megabytes", [1.0, 20.0, 100.0, 500.0])
 def test_more_than_4_seconds_save_cpu_at_any_size_of_state(megabytes: float) -> None:
-    (found,) = run_thesis(4.5, trace=steady_trace(rate=5_000.0 * megabytes, state=1e6 * megabytes))
-    assert found.overhead["cpu"] <= 0.5
+    (outcome,) = run_thesis(
+        4.5, trace=steady_trace(rate=5_000.0 * megabytes, state=1e6 * megabytes)
+    )
+    assert outcome.overhead["cpu"] <= 0.5
 
 
 def test_the_validation_run_goes_down_at_once_and_ends_in_a_passive_standby() -> None:
@@ -137,9 +151,9 @@ def test_the_validation_run_goes_down_at_once_and_ends_in_a_passive_standby() ->
     assert at[0.0] is Tier.ACTIVE_REPLICATION
     assert at[5.0] in (Tier.DEPLOYED, Tier.PASSIVE_REPLICATION)
     first, second = names[: len(names) // 2], names[len(names) // 2 :]
-    cheap = [one for one in first if one in (Tier.DEPLOYED, Tier.PASSIVE_REPLICATION)]
+    cheap = [tier for tier in first if tier in (Tier.DEPLOYED, Tier.PASSIVE_REPLICATION)]
     standby = [
-        one for one in second if one in (Tier.PASSIVE_STANDBY_HOT, Tier.PASSIVE_STANDBY_COLD)
+        tier for tier in second if tier in (Tier.PASSIVE_STANDBY_HOT, Tier.PASSIVE_STANDBY_COLD)
     ]
     assert len(cheap) > 0.9 * len(first)
     assert len(standby) > 0.9 * len(second)

@@ -27,8 +27,8 @@ def generated(shape: Shape, *, streams: int = 3, seed: int = 1) -> Generated:
 def whole(trace: Trace, ticks: int, tick_seconds: float = 5.0) -> Block:
     blocks = list(trace.blocks(ticks, tick_seconds))
     return Block(
-        rows_per_second=np.concatenate([one.rows_per_second for one in blocks]),
-        state_bytes=np.concatenate([one.state_bytes for one in blocks]),
+        rows_per_second=np.concatenate([block.rows_per_second for block in blocks]),
+        state_bytes=np.concatenate([block.state_bytes for block in blocks]),
     )
 
 
@@ -36,18 +36,18 @@ def whole(trace: Trace, ticks: int, tick_seconds: float = 5.0) -> Block:
 def test_a_seed_gives_one_load_however_it_is_cut_into_blocks(
     shape: Shape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = whole(generated(shape), 200)
+    first = whole(generated(shape), 200)
     monkeypatch.setattr(traces, "BLOCK_TICKS", 7)
     other = whole(generated(shape), 200)
-    np.testing.assert_allclose(one.rows_per_second, other.rows_per_second)
-    np.testing.assert_allclose(one.state_bytes, other.state_bytes, atol=1e-6)
-    assert one.rows_per_second.shape == (200, 3)
+    np.testing.assert_allclose(first.rows_per_second, other.rows_per_second)
+    np.testing.assert_allclose(first.state_bytes, other.state_bytes, atol=1e-6)
+    assert first.rows_per_second.shape == (200, 3)
 
 
 @pytest.mark.parametrize("shape", [Shape.SPIKES, Shape.DIURNAL, Shape.ERRATIC])
 def test_another_seed_gives_another_load(shape: Shape) -> None:
-    one, other = (whole(generated(shape, seed=seed), 50) for seed in (1, 2))
-    assert not np.allclose(one.rows_per_second, other.rows_per_second)
+    first, other = (whole(generated(shape, seed=seed), 50) for seed in (1, 2))
+    assert not np.allclose(first.rows_per_second, other.rows_per_second)
 
 
 @pytest.mark.parametrize("shape", Shape)

@@ -115,9 +115,9 @@ def test_the_order_of_the_streams_does_not_matter(
     fleet: Candidates, policy: ControllerPolicy, seed: int
 ) -> None:
     order = np.random.default_rng(seed).permutation(len(fleet.objective))
-    one, other = policy.choose(fleet), policy.choose(only(fleet, order))
+    choice, other = policy.choose(fleet), policy.choose(only(fleet, order))
     for name in CHOSEN:
-        assert (getattr(one, name)[order] == getattr(other, name)).all()
+        assert (getattr(choice, name)[order] == getattr(other, name)).all()
 
 
 @given(fleets, policies)
@@ -135,9 +135,9 @@ def test_cheaper_prices_never_raise_the_bill(fleet: Candidates, seed: int) -> No
     discount = np.random.default_rng(seed).choice([0.3, 0.9, 1.0], fleet.cost.shape)
     cheap = replace(fleet, cost=fleet.cost * discount)
     for policy, band in ((EAGER, 0.0), (POLICY, POLICY.min_relative_saving)):
-        bill, less = (_bill(one, policy) for one in (fleet, cheap))
-        known = fleet.enough & holding(fleet).any(axis=(1, 2))
-        assert (less * (1 - band) <= bill + 1e-9)[known].all()
+        bill, less = (_bill(streams, policy) for streams in (fleet, cheap))
+        is_predicted = fleet.enough & holding(fleet).any(axis=(1, 2))
+        assert (less * (1 - band) <= bill + 1e-9)[is_predicted].all()
 
 
 def _bill(fleet: Candidates, policy: ControllerPolicy) -> Any:
@@ -154,9 +154,9 @@ def test_an_interval_that_is_slower_and_dearer_changes_nothing(
 
     grids = ("predicted", "predicted_ahead", "cost")
     more = replace(fleet, **{name: with_worst(getattr(fleet, name)) for name in grids})
-    one, other = policy.choose(fleet), policy.choose(more)
+    choice, other = policy.choose(fleet), policy.choose(more)
     for name in CHOSEN:
-        assert (getattr(one, name) == getattr(other, name)).all()
+        assert (getattr(choice, name) == getattr(other, name)).all()
 
 
 @given(fleets, policies)
@@ -168,10 +168,10 @@ def test_allowing_a_tier_that_is_slower_and_dearer_changes_nothing(
     cost = fleet.cost.copy()
     cost[:, :, 5] = cost.max() + 1
     fleet = replace(fleet, cost=cost, current=np.minimum(fleet.current, 4))
-    one = policy.choose(replace(fleet, allowed=without))
+    choice = policy.choose(replace(fleet, allowed=without))
     other = policy.choose(replace(fleet, allowed=with_it))
     for name in CHOSEN:
-        assert (getattr(one, name) == getattr(other, name)).all()
+        assert (getattr(choice, name) == getattr(other, name)).all()
 
 
 @given(fleets)

@@ -128,7 +128,7 @@ def test_ties_misses_and_unknown_costs_are_kept_apart() -> None:
             " saves 34% of the cost of active_standby",
         ),
         (
-            {"current": DEP, "cost": [MONEY, tuple(2 * one for one in MONEY)]},
+            {"current": DEP, "cost": [MONEY, tuple(2 * money for money in MONEY)]},
             Why.SAVES,
             "deployed with snapshots every 10 s and syncs every 1 s is the cheapest that recovers"
             " within 10 s (predicted 6.2 s); saves 50% of the cost of its current intervals",
@@ -239,7 +239,7 @@ def test_a_decision_to_stay_acts_in_no_mode() -> None:
 
 
 def test_a_change_of_the_interval_alone_acts() -> None:
-    made = decided(current=DEP, cost=[MONEY, tuple(2 * one for one in MONEY)])
+    made = decided(current=DEP, cost=[MONEY, tuple(2 * money for money in MONEY)])
     assert made.acts
     assert made.chosen is made.current
 

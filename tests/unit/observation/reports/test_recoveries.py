@@ -57,7 +57,7 @@ def promised(detected: Sequence[Observation]) -> Sequence[Observation]:
 def judged(
     *recovered: PastRecovery,
     model: RecoveryModel = MAXIMA,
-    known: Sequence[PastPrediction] = (),
+    past: Sequence[PastPrediction] = (),
 ) -> list[PastPrediction]:
     """A hot standby has replayed 500 rows before."""
     steps = {
@@ -76,7 +76,7 @@ def judged(
         promised,
         capacity=0.0,
         next_commit_seconds=0.0,
-        known_predictions=known,
+        known_predictions=past,
     )
 
 
@@ -137,14 +137,14 @@ def test_it_is_predicted_for_as_much_as_there_was_to_replay() -> None:
 
 
 def test_a_recovery_is_predicted_again_only_if_its_steps_have_changed() -> None:
-    (known,) = judged(again())
-    kept = replace(known, seconds=123.0)
-    assert judged(again(), known=[kept]) == [kept]
+    (judged_again,) = judged(again())
+    kept = replace(judged_again, seconds=123.0)
+    assert judged(again(), past=[kept]) == [kept]
     more = {**again().steps, RecoveryStep.WIRE_SEND: Observation(seconds=0.5, at=3_000.0)}
-    (renewed,) = judged(replace(again(), steps=more), known=[kept])
-    assert renewed.seconds == known.seconds
+    (renewed,) = judged(replace(again(), steps=more), past=[kept])
+    assert renewed.seconds == judged_again.seconds
     later = replace(again(), at=3_500.0, lost_at=3_491.0)
-    assert [past.recovered.at for past in judged(later, again(), known=[kept])] == [
+    assert [past.recovered.at for past in judged(later, again(), past=[kept])] == [
         3_000.0,
         3_500.0,
     ]

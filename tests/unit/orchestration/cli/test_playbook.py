@@ -28,8 +28,8 @@ class BringUp:
         yield StepDone(step=Launch(), seconds=0.4, result=ReplicaLaunched(replica))
         if self.stream == "broken":
             raise PermanentError("it fails each time", hint="mend it")
-        found = {"t_deploy_seconds": 8.1, "t_read_snapshot_seconds": 0.3, "t_replay_seconds": 2.0}
-        yield StepDone(step=AwaitCatchUp(replica), seconds=14.2, result=Measured(found))
+        result = {"t_deploy_seconds": 8.1, "t_read_snapshot_seconds": 0.3, "t_replay_seconds": 2.0}
+        yield StepDone(step=AwaitCatchUp(replica), seconds=14.2, result=Measured(result))
 
 
 def bring_up(project: Project, stream: str, run: str) -> Any:
@@ -67,10 +67,10 @@ def test_stopping_what_does_not_run_does_nothing(tmp_path: Path) -> None:
 
 def test_down_without_anything_running_is_no_error(tmp_path: Path) -> None:
     with an_open_project(tmp_path):
-        found = holdfast_json(tmp_path, "down")
+        output = holdfast_json(tmp_path, "down")
 
-    assert found["dagster"] == {"stopped": False}
-    assert found["object_store"] == {"stopped": False}
+    assert output["dagster"] == {"stopped": False}
+    assert output["object_store"] == {"stopped": False}
 
 
 def test_a_step_whose_replica_was_lost_is_not_ticked_off() -> None:

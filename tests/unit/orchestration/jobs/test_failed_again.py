@@ -85,16 +85,16 @@ def commit(project: Project, replica: str) -> int:
 def take_over(project: Project, secondary: str, primary: str) -> None:
     """As a secondary does by itself: lease and slot, a commit, the report, the next heartbeat."""
     store = project.store
-    seen = store.leases.get(CLICKS)
+    old_lease = store.leases.get(CLICKS)
     lease = store.takeovers.take(
-        CLICKS, secondary, primary=primary, observed=seen, ttl_seconds=60.0, reason="gone"
+        CLICKS, secondary, primary=primary, observed=old_lease, ttl_seconds=60.0, reason="gone"
     )
     assert lease is not None
     epoch = commit(project, secondary)
     Promotion(
         stream=CLICKS,
         replica=secondary,
-        failed=FailedPrimary(primary, seen, "gone", DetectedBy.PROCESS),
+        failed=FailedPrimary(primary, old_lease, "gone", DetectedBy.PROCESS),
         token=lease.token,
         taken_at=lease.taken_at,
         detect_seconds=0.0,
@@ -142,19 +142,19 @@ def test_each_failure_has_an_incident_of_its_own_with_its_own_times(
         with dg.DagsterInstance.ephemeral() as instance:
             assert job.execute_in_process(run_config=request.run_config, instance=instance).success
         assert tick(projects).run_requests == []
-        found = sorted(incidents(projects), key=lambda incident: incident.opened_at)
-        assert len(found) == 4
-        assert all(incident.state is IncidentState.CLOSED for incident in found)
-        assert len({incident.replica for incident in found}) == 4
-        check_times(found)
-        assert all("then superseded by the loss" in incident.outcome for incident in found[:-1])
-        assert "deployed covered again" in found[-1].outcome
+        rows = sorted(incidents(projects), key=lambda incident: incident.opened_at)
+        assert len(rows) == 4
+        assert all(incident.state is IncidentState.CLOSED for incident in rows)
+        assert len({incident.replica for incident in rows}) == 4
+        check_times(rows)
+        assert all("then superseded by the loss" in incident.outcome for incident in rows[:-1])
+        assert "deployed covered again" in rows[-1].outcome
 
 
-def check_times(found: list[Incident]) -> None:
+def check_times(rows: list[Incident]) -> None:
     """Each recovery is over before the next failure, and says so."""
-    for incident, following in pairwise(found):
+    for incident, following in pairwise(rows):
         back_at = lost_at(incident) + incident.detail["recovery_seconds"]
         assert back_at <= lost_at(following)
         assert incident.outcome.startswith("recovered ")
-    assert all(incident.detail["objective_held"] for incident in found)
+    assert all(incident.detail["objective_held"] for incident in rows)

@@ -71,9 +71,9 @@ def an_incident(projects: SimulatedProjects, *, detect_seconds: float = 2.0) -> 
 
 def read_again(projects: SimulatedProjects, incident: Incident) -> Incident:
     with projects.open() as project:
-        found = project.store.incidents.get(incident.id)
-    assert found is not None
-    return found
+        row = project.store.incidents.get(incident.id)
+    assert row is not None
+    return row
 
 
 def a_dead_primary_that_is_not_wanted(projects: SimulatedProjects) -> None:
@@ -279,8 +279,8 @@ def test_a_secondary_that_always_fails_leaves_stream_and_incident_as_they_are(
     projects.launch.launcher = fail_at_once
     assert not recovered(projects, incident.id).success
     assert len(started) == 3
-    found = read_again(projects, incident)
-    assert (found.state, found.attempts) == (IncidentState.OPEN, 1)
+    stored = read_again(projects, incident)
+    assert (stored.state, stored.attempts) == (IncidentState.OPEN, 1)
     with projects.open() as project:
         row = project.store.streams.get(CLICKS)
         assert row is not None

@@ -39,7 +39,7 @@ def test_a_replay_that_moves_is_waited_for_however_long_it_takes(project: Simula
         else:
             replay(project, epoch)
 
-    assert [one.name for one in recovery_steps(project, go_on)] == ["AwaitCatchUp"]
+    assert [step.name for step in recovery_steps(project, go_on)] == ["AwaitCatchUp"]
 
 
 def test_one_that_stands_still_is_not(project: SimulatedProject) -> None:

@@ -235,8 +235,8 @@ def test_a_merged_file_tells_only_those_epochs_apart_that_can_be_restored(
     commit(project, *range(8, 16))
     compact(project, CLICKS)
     table = DeltaTable(project.config.table_path(CLICKS))
-    known = merged_rows(project, CLICKS, table, EpochRange(0, 15))
-    assert set(known) == {5, 6, 8, 9, 10, 12, 13, 14}
+    rows = merged_rows(project, CLICKS, table, EpochRange(0, 15))
+    assert set(rows) == {5, 6, 8, 9, 10, 12, 13, 14}
     result = audit(project, CLICKS)
     assert result.passed, result.description
 

@@ -57,19 +57,22 @@ def measuring(drivers: SimulatedDrivers) -> Callable[[], None]:
 
     def beat() -> None:
         drivers.act()
-        seen = observe_stream(drivers.project, CLICKS).primary
-        if seen is not None and seen.id not in {first, *reported}:
-            reported.add(seen.id)
+        primary = observe_stream(drivers.project, CLICKS).primary
+        if primary is not None and primary.id not in {first, *reported}:
+            reported.add(primary.id)
             took = {SampleName.DETECT_SECONDS: 0.5, SampleName.RECOVERY_SECONDS: 1.5}
             store.samples.write(
-                [Sample(stream=CLICKS, replica=seen.id, name=n, value=v) for n, v in took.items()]
+                [
+                    Sample(stream=CLICKS, replica=primary.id, name=n, value=v)
+                    for n, v in took.items()
+                ]
             )
 
     return beat
 
 
 def names(drill: Drill) -> list[str]:
-    return [one.name for one in drill.steps()]
+    return [step.name for step in drill.steps()]
 
 
 def test_a_killed_primary_is_followed_by_its_secondary_and_the_report_has_the_times(
@@ -113,7 +116,7 @@ def test_a_paused_primary_is_let_go_and_leaves(tmp_path: Path) -> None:
         steps = drilled(drivers, fault=Fault.PAUSE).steps()
         assert next(steps).name == "InjectFault"
         wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
-        assert [one.name for one in steps] == ["Recover", "Release", "Report"]
+        assert [step.name for step in steps] == ["Recover", "Release", "Report"]
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
@@ -121,7 +124,7 @@ def test_without_a_secondary_the_drill_itself_brings_the_stream_back(tmp_path: P
     with a_live_project(tmp_path) as (project, drivers):
         project.timing_changes["relaunch_within_seconds"] = 0.1
         done = list(drilled(drivers).steps())
-    assert [one.name for one in done] == ["InjectFault", "AwaitBack", "Recover", "Report"]
+    assert [step.name for step in done] == ["InjectFault", "AwaitBack", "Recover", "Report"]
     assert done[1].result == Awaited(by_itself=False)
     assert done[2].result.as_dict()["steps"].startswith("Fence")
 

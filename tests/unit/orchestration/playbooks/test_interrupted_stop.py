@@ -25,8 +25,8 @@ from tests.fakes.drivers import simulated_drivers
 
 
 def calls_after(project: Project, seconds: float) -> bool:
-    seen = observe_stream(project, CLICKS)
-    return calls_for_recovery(project, replace(seen, at=seen.at + seconds))
+    status = observe_stream(project, CLICKS)
+    return calls_for_recovery(project, replace(status, at=status.at + seconds))
 
 
 def a_stop(project: Project, phase: Phase) -> None:
@@ -57,7 +57,7 @@ def test_a_primary_that_is_wanted_again_is_not_asked_to_leave(tmp_path: Path) ->
                 project.store.streams.desire(CLICKS, DesiredState.RUNNING)
 
         done = list(recovery_steps(project, want_it_again))
-        assert [(one.name, one.result) for one in done] == [("AwaitPrimaryExit", StepSkipped())]
+        assert [(step.name, step.result) for step in done] == [("AwaitPrimaryExit", StepSkipped())]
         assert replica_of(project, "p").desired == PRIMARY
 
 

@@ -57,7 +57,9 @@ def test_it_is_given_up_once_and_counted(project: SimulatedProject, tmp_path: Pa
     assert (facts["rows_without_state"], facts["skipped_rows"]) == (rows, 0)
     shown = run_holdfast(tmp_path, "status").output.replace("\n", " ")
     assert "continued with empty state" in shown
-    assert not any("skipped" in str(found) for found in diagnose_stream(project, CLICKS).findings)
+    assert not any(
+        "skipped" in str(finding) for finding in diagnose_stream(project, CLICKS).findings
+    )
 
 
 @pytest.mark.parametrize(

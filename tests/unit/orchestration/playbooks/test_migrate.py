@@ -40,8 +40,8 @@ def test_a_stream_runs_by_what_is_declared_now_and_so_does_its_secondary(
         with redeclared_project(projects, tier=tier, **LARGER) as project:
             request = MigrationRequest(protocol=protocol)
             done = [
-                one.name
-                for one in Migrate(
+                step.name
+                for step in Migrate(
                     project, CLICKS, "r", request=request, keep_alive=drivers.act
                 ).steps()
             ]
@@ -152,7 +152,7 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
         steps = Migrate(
             project, CLICKS, "r", request=request, keep_alive=is_behind_for_a_while
         ).steps()
-        handed_over = next(one for one in steps if one.name == "HandOver")
+        handed_over = next(step for step in steps if step.name == "HandOver")
         assert "epoch" in handed_over.result.as_dict()
         assert (looks >= 5) is waits
 
@@ -179,7 +179,7 @@ def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_
 
         request = MigrationRequest(protocol=Protocol.REPLAY, within_seconds=6.0)
         steps = Migrate(project, CLICKS, "r", request=request, keep_alive=is_far_behind).steps()
-        names = [one.name for one in steps]
+        names = [step.name for step in steps]
         assert names.index("HandOver") < names.index("FinishMigration")
 
 
@@ -227,7 +227,7 @@ def test_targets_that_fail_one_after_the_other_are_given_up(tmp_path: Path) -> N
             assert primary_of(project).id == old.id
             rows = project.store.replicas.of(CLICKS, live=False)
             targets = sorted(
-                (one for one in rows if one.rollout), key=lambda row: row.registered_at
+                (row for row in rows if row.rollout), key=lambda row: row.registered_at
             )
             nices = [ReplicaSpec.load(Path(row.folder)).nice for row in targets]
             assert nices == [GIVING_WAY, 0, 0], "the first may have been too slow"
@@ -248,7 +248,7 @@ def test_after_a_rollback_no_replica_goes_on_from_what_the_target_has_shipped(
                 request=MigrationRequest(protocol=Protocol.LEGACY),
                 keep_alive=drivers.act,
             ).steps()
-            assert "Launch" in (one.name for one in steps)
+            assert "Launch" in (step.name for step in steps)
             target = primary_of(project)
             checkpoint.commit()
             ship(project, checkpoint, target.id)
@@ -264,7 +264,7 @@ def test_after_a_rollback_no_replica_goes_on_from_what_the_target_has_shipped(
             with pytest.raises(PermanentError, match="computes other results: epoch 1 differs"):
                 list(steps)
             assert primary_of(project).rollout == 0
-            assert [one.replica for one in project.vault(CLICKS).list()] == [old.id]
+            assert [snapshot.replica for snapshot in project.vault(CLICKS).list()] == [old.id]
             assert [row.replica for row in project.store.snapshots.of(CLICKS)] == [old.id]
 
 
@@ -288,6 +288,6 @@ def test_a_hand_over_is_put_off_while_the_target_is_late(tmp_path: Path) -> None
         steps = Migrate(
             project, CLICKS, "r", request=MigrationRequest(), keep_alive=target_dies
         ).steps()
-        handed_over = next(one for one in steps if one.name == "HandOver")
+        handed_over = next(step for step in steps if step.name == "HandOver")
         assert handed_over.result == StepSkipped()
         assert primary_of(project).id == old.id

@@ -106,8 +106,8 @@ def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gon
             list(Migrate(project, CLICKS, "r", request=MigrationRequest()).steps())
         with redeclared_project(projects, **LARGER) as project:
             done = [
-                one.name
-                for one in Migrate(
+                step.name
+                for step in Migrate(
                     project, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
                 ).steps()
             ]
@@ -202,9 +202,9 @@ def test_one_migration_is_under_way_at_a_time(tmp_path: Path) -> None:
         assert migrations.begin(**about) is None  # type: ignore[arg-type]
         migrations.abandon(CLICKS, first.rollout, "never mind")
         migrations.finish(CLICKS, first.rollout, "too late")
-        assert [(one.done, one.outcome) for one in migrations.history(CLICKS)] == [
-            (False, "never mind")
-        ]
+        assert [
+            (migration.done, migration.outcome) for migration in migrations.history(CLICKS)
+        ] == [(False, "never mind")]
         second = migrations.begin(**about)  # type: ignore[arg-type]
         assert second is not None
         assert (first.rollout, second.rollout) == (1, 2)

@@ -41,7 +41,7 @@ def test_the_checkpoints_of_those_that_have_ended_go_and_their_logs_stay(
 
 
 def test_what_is_still_somebodys_stays(project: SimulatedProject) -> None:
-    lingers, elsewhere, lives = (left_by(project, one) for one in ("p1", "s1", "p2"))
+    lingers, elsewhere, lives = (left_by(project, replica) for replica in ("p1", "s1", "p2"))
     a_primary(project, "p1")  # its process is there still
     project.store.replicas.end("p1", ReplicaState.HANDED_OVER, "to another", by=EndedBy.REPLICA)
     a_secondary(project, "s1", host="elsewhere")

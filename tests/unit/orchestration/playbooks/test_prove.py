@@ -25,12 +25,12 @@ def projects(tmp_path: Path) -> SimulatedProjects:
 
 
 def test_a_snapshot_is_restored_gone_on_from_and_noted() -> None:
-    seen = ProveFacts(snapshot="s1", epoch=4)
-    assert next_step(seen) == RestoreScratch("s1")
-    seen = ProveFacts(snapshot="s1", epoch=4, restored=True)
-    assert next_step(seen) == Recompute(5)
-    seen = ProveFacts(snapshot="s1", epoch=4, restored=True, agrees=True, seconds=9.5)
-    assert next_step(seen) == RecordProof("s1", 9.5)
+    facts = ProveFacts(snapshot="s1", epoch=4)
+    assert next_step(facts) == RestoreScratch("s1")
+    facts = ProveFacts(snapshot="s1", epoch=4, restored=True)
+    assert next_step(facts) == Recompute(5)
+    facts = ProveFacts(snapshot="s1", epoch=4, restored=True, agrees=True, seconds=9.5)
+    assert next_step(facts) == RecordProof("s1", 9.5)
     assert (
         next_step(ProveFacts(snapshot="s1", epoch=4, restored=True, agrees=True, recorded=True))
         is None
@@ -38,8 +38,8 @@ def test_a_snapshot_is_restored_gone_on_from_and_noted() -> None:
 
 
 def test_all_steps_are_planned_before_the_first() -> None:
-    seen = ProveFacts(snapshot="s1", epoch=4)
-    assert plan_steps(seen, next_step) == [
+    facts = ProveFacts(snapshot="s1", epoch=4)
+    assert plan_steps(facts, next_step) == [
         RestoreScratch("s1"),
         Recompute(5),
         RecordProof("s1", 0.0),

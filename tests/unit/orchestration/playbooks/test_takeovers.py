@@ -43,12 +43,12 @@ def test_a_dead_primary_is_followed_by_its_secondary_and_redundancy_is_restored(
         steps = recovery_steps(project, drivers.act)
         assert next(steps).name == "Fence"
         drivers.takes_over = True
-        names = [one.name for one in steps]
+        names = [step.name for step in steps]
         assert names == ["LaunchSecondary", *["TurnSwitch"] * 3]
-        seen = observe_stream(project, CLICKS)
-        assert seen.primary is not None
-        assert seen.primary.id == "s"
-        assert seen.covered is Tier.ACTIVE_STANDBY
+        status = observe_stream(project, CLICKS)
+        assert status.primary is not None
+        assert status.primary.id == "s"
+        assert status.covered is Tier.ACTIVE_STANDBY
         assert [row.slot for row in project.store.replicas.of(CLICKS)].count(Slot.PRIMARY) == 1
 
 

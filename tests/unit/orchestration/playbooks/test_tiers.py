@@ -51,8 +51,8 @@ def turned(switch: Switch, on: bool) -> str:  # noqa: FBT001
 
 def turns(steps: list[StepDone[RecoverStep]]) -> list[str]:
     return [
-        turned(one.step.switch, one.step.on) if isinstance(one.step, TurnSwitch) else one.name
-        for one in steps
+        turned(step.step.switch, step.step.on) if isinstance(step.step, TurnSwitch) else step.name
+        for step in steps
     ]
 
 
@@ -60,10 +60,10 @@ def test_a_stream_gets_the_secondary_that_its_tier_wants(tmp_path: Path) -> None
     with a_driven_project(tmp_path, tier="active_standby") as (project, drivers):
         assert observe_stream(project, CLICKS).covered is Tier.PASSIVE_REPLICATION
         assert run_recovery(drivers) == ["LaunchSecondary", *["TurnSwitch"] * 3]
-        seen = observe_stream(project, CLICKS)
-        assert seen.secondary is not None
-        assert seen.secondary.observed == seen.secondary.desired == STANDS_BY
-        assert seen.covered is seen.tier is Tier.ACTIVE_STANDBY
+        status = observe_stream(project, CLICKS)
+        assert status.secondary is not None
+        assert status.secondary.observed == status.secondary.desired == STANDS_BY
+        assert status.covered is status.tier is Tier.ACTIVE_STANDBY
         [change] = project.store.tiers.history(CLICKS)
         assert change.reached_at is not None
         assert run_recovery(drivers) == []
@@ -84,10 +84,10 @@ def test_a_tier_is_changed_and_changed_back(tmp_path: Path) -> None:
         ]
         assert all(change.reached_at is not None for change in history[1:])
         assert {line.playbook for line in project.store.journal.of(CLICKS)} == {"switch"}
-        seen = observe_stream(project, CLICKS)
-        assert seen.secondary is None
-        assert seen.last_secondary is not None
-        assert seen.last_secondary.state is ReplicaState.STOPPED
+        status = observe_stream(project, CLICKS)
+        assert status.secondary is None
+        assert status.last_secondary is not None
+        assert status.last_secondary.state is ReplicaState.STOPPED
 
 
 def test_a_dry_run_says_what_a_switch_would_do_and_does_nothing(tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_a_switch_that_cannot_be_turned_costs_nothing_that_is_on(
         project.timing_changes["progress_within_seconds"] = 0.1
         with pytest.raises(TransientError, match="receive of s is not on"):
             list(recovery_steps(project))
-        seen = observe_stream(project, CLICKS)
-        assert seen.secondary is not None
-        assert seen.secondary.id == "s"
-        assert seen.covered is Tier.DEPLOYED
-        assert seen.secondary.desired.receive
+        status = observe_stream(project, CLICKS)
+        assert status.secondary is not None
+        assert status.secondary.id == "s"
+        assert status.covered is Tier.DEPLOYED
+        assert status.secondary.desired.receive
         assert project.store.journal.of(CLICKS)[-1].phase is Phase.FAILED
 
 

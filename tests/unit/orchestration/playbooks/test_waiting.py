@@ -39,14 +39,14 @@ def test_a_secondary_that_takes_over_as_patience_ends_is_not_killed(tmp_path: Pa
             if observe_stream(project, CLICKS).secondary is not None:
                 take_over(project, secondary.id, primary="p")
 
-        found = await_exit(
+        result = await_exit(
             project,
             secondary.id,
             slot=Slot.SECONDARY,
             patience_seconds=-1.0,
             keep_alive=take_over_once,
         )
-        assert found == ReplicaExit(stayed_as=Slot.PRIMARY)
+        assert result == ReplicaExit(stayed_as=Slot.PRIMARY)
         assert lives(secondary)
 
 
@@ -54,8 +54,8 @@ def test_one_that_does_not_leave_in_time_is_ended_and_killed(tmp_path: Path) -> 
     with a_driven_project(tmp_path, tier="deployed") as (project, drivers):
         run_recovery(drivers)
         secondary = secondary_of(project)
-        found = await_exit(project, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
-        assert found.ended is ReplicaState.DEAD
+        result = await_exit(project, secondary.id, slot=Slot.SECONDARY, patience_seconds=-1.0)
+        assert result.ended is ReplicaState.DEAD
         assert not lives(secondary)
 
 

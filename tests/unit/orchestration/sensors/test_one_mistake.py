@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[4]
 
 
 def recovered(projects: SimulatedProjects) -> list[str]:
-    return [one.tags["holdfast/stream"] for one in tick(projects).run_requests or []]
+    return [request.tags["holdfast/stream"] for request in tick(projects).run_requests or []]
 
 
 def write(projects: SimulatedProjects, name: str, text: str) -> None:
@@ -42,9 +42,9 @@ def test_a_broken_file_is_shown_by_status_and_the_other_streams_are_too(tmp_path
     with projects.open() as project:
         a_wanted_stream(project, "alpha")
     write(projects, "alpha", stream_yaml(name="alpha", extra=1))
-    found = holdfast_json(tmp_path, "status")
-    assert [stream["stream"] for stream in found["streams"]] == ["alpha", "beta"]
-    assert "alpha.yaml" in found["problems"][0]
+    output = holdfast_json(tmp_path, "status")
+    assert [stream["stream"] for stream in output["streams"]] == ["alpha", "beta"]
+    assert "alpha.yaml" in output["problems"][0]
     assert run_holdfast(tmp_path, "check").exit_code == 1
     assert run_holdfast(tmp_path, "start", "alpha", "--dry-run").exit_code == 1
     assert run_holdfast(tmp_path, "start", "beta", "--dry-run").exit_code == 0

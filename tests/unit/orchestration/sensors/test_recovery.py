@@ -63,7 +63,7 @@ def test_each_failed_stream_gets_a_run_of_its_own(tmp_path: Path) -> None:
     with projects.open() as project:
         a_dead_primary(project, "a1", "alpha")
         a_dead_primary(project, "b1", "beta")
-    streams = [one.tags["holdfast/stream"] for one in tick(projects).run_requests or []]
+    streams = [request.tags["holdfast/stream"] for request in tick(projects).run_requests or []]
     assert streams == ["alpha", "beta"]
 
 

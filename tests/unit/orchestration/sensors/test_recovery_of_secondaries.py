@@ -105,8 +105,8 @@ def test_a_change_that_a_run_works_on_is_no_incident_until_the_run_falls_silent(
     with projects.open() as project:
         project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
         assert requested(projects) == [], "it was wanted just now"
-        seen = observe_stream(project, CLICKS)
-        assert calls_for_recovery(project, replace(seen, at=seen.at + 6.0))
+        status = observe_stream(project, CLICKS)
+        assert calls_for_recovery(project, replace(status, at=status.at + 6.0))
         project.store.journal.write(
             stream=CLICKS,
             playbook="switch",
@@ -116,8 +116,8 @@ def test_a_change_that_a_run_works_on_is_no_incident_until_the_run_falls_silent(
         )
         supervision = project.config.stream(CLICKS).supervision
         patience = supervision.start_within + supervision.stuck_after
-        assert not calls_for_recovery(project, replace(seen, at=seen.at + patience))
-        assert calls_for_recovery(project, replace(seen, at=seen.at + patience + 10.0))
+        assert not calls_for_recovery(project, replace(status, at=status.at + patience))
+        assert calls_for_recovery(project, replace(status, at=status.at + patience + 10.0))
 
 
 def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path) -> None:
@@ -125,15 +125,15 @@ def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path
     with projects.open() as project:
         project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
         journal = JournalWriter(store=project.store, stream=CLICKS, playbook="switch", run="run-1")
-        seen = observe_stream(project, CLICKS)
-        later, calls = replace(seen, at=seen.at + 6.0), list[bool]()
+        status = observe_stream(project, CLICKS)
+        later, calls = replace(status, at=status.at + 6.0), list[bool]()
 
         def calls_in_the_middle(step: LaunchSecondary) -> StepResult:
-            found = calls_for_recovery(project, later)
+            is_due = calls_for_recovery(project, later)
             [line] = project.store.journal.of(CLICKS, limit=1)
             gone = {**line.detail["performer"], "started_at": 0.0}
             journal.write(step, Phase.INTENT, performer=gone)
-            calls.extend([found, calls_for_recovery(project, later)])
+            calls.extend([is_due, calls_for_recovery(project, later)])
             return StepResult()
 
         journal.perform(LaunchSecondary(), calls_in_the_middle)

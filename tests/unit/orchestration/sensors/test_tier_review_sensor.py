@@ -56,7 +56,7 @@ def test_the_request_names_the_job_the_stream_the_tier_and_why(projects: Simulat
 
 
 def test_many_ticks_and_daemons_ask_under_one_key(projects: SimulatedProjects) -> None:
-    keys = {str(one.run_key) for _ in range(5) for one in tick(projects).run_requests or []}
+    keys = {str(request.run_key) for _ in range(5) for request in tick(projects).run_requests or []}
     with projects.open() as project:
         [decision] = project.store.decisions.history(CLICKS)
     assert keys == {f"{CLICKS}-{decision.id}-0"}

@@ -14,8 +14,8 @@ def paths(checkpoint: SyntheticCheckpoint, epoch: int) -> set[str]:
 
 
 def of_store(checkpoint: SyntheticCheckpoint, epoch: int, store: str = "state/0/0") -> set[str]:
-    found = (p.removeprefix(store + "/") for p in paths(checkpoint, epoch) if p.startswith(store))
-    return {name for name in found if not name.startswith("_metadata")}
+    names = (p.removeprefix(store + "/") for p in paths(checkpoint, epoch) if p.startswith(store))
+    return {name for name in names if not name.startswith("_metadata")}
 
 
 def test_the_logs_are_cut_to_what_spark_reads(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_a_chain_that_spark_has_begun_to_remove_is_left(tmp_path: Path) -> None:
     stored = {file.path for file in cut(checkpoint.root, 6)}
     (tmp_path / "state/0/0/8.delta").unlink()
     (tmp_path / "state/0/1/5.snapshot").unlink()
-    found = {file.path for file in cut(checkpoint.root, 12, stored=stored)}
-    assert {"state/0/0/10.snapshot", "state/0/1/10.snapshot"} <= found
-    assert not {"state/0/0/5.snapshot", "state/0/1/9.delta"} & found
+    names = {file.path for file in cut(checkpoint.root, 12, stored=stored)}
+    assert {"state/0/0/10.snapshot", "state/0/1/10.snapshot"} <= names
+    assert not {"state/0/0/5.snapshot", "state/0/1/9.delta"} & names
 
 
 def test_a_rocksdb_archive_comes_with_its_tables(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_a_stateless_query_has_no_state(tmp_path: Path) -> None:
     for path in ("metadata", "offsets/0", "commits/0", "sources/0/0"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("v1")
-    found = [file.path for file in cut(tmp_path, 0)]
-    assert found == ["commits/0", "metadata", "offsets/0", "sources/0/0"]
+    names = [file.path for file in cut(tmp_path, 0)]
+    assert names == ["commits/0", "metadata", "offsets/0", "sources/0/0"]
 
 
 def test_hidden_and_unfinished_files_are_never_taken(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def test_a_mark_beside_the_manifests_costs_no_request_more(tmp_path: Path) -> No
 def test_the_newest_that_counts_is_restored(tmp_path: Path) -> None:
     stream = shipped(tmp_path)
     stream.vault.mark(1, after_epoch=4)
-    found = stream.vault.restore_newest(tmp_path / "restored")
-    assert found is not None
-    assert (found.manifest.epoch, found.refused) == (3, [])
-    assert tree(tmp_path / "restored") == stream.contents[found.manifest.id]
+    newest = stream.vault.restore_newest(tmp_path / "restored")
+    assert newest is not None
+    assert (newest.manifest.epoch, newest.refused) == (3, [])
+    assert tree(tmp_path / "restored") == stream.contents[newest.manifest.id]
 
 
 def test_a_zombie_that_ships_later_is_passed_over(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_zombie_that_ships_later_is_passed_over(tmp_path: Path) -> None:
     stream.vault.mark(1, after_epoch=3)
     zombie = stream.ship(2, token=9)
     assert epochs(stream) == [3, 1]
-    assert [one.id for one in stream.vault.listing().superseded] == [zombie.manifest.id]
+    assert [snapshot.id for snapshot in stream.vault.listing().superseded] == [zombie.manifest.id]
 
 
 def test_a_replica_that_was_rolled_back_has_shipped_nothing_that_counts(tmp_path: Path) -> None:
@@ -61,14 +61,14 @@ def test_a_replica_that_was_rolled_back_has_shipped_nothing_that_counts(tmp_path
     stream.replica = "r-2"
     shipped_ids = {stream.ship(2).manifest.id for _ in range(2)}
     vault = SnapshotVault(stream.store, "words", rolled_back=lambda: {"r-2": 7.0})
-    assert [one.epoch for one in vault.list()] == [3, 1]
+    assert [snapshot.epoch for snapshot in vault.list()] == [3, 1]
     listing = vault.listing()
-    assert {one.id for one in listing.superseded} == shipped_ids
-    endings = {listing.find_superseding(one) for one in listing.superseded}
-    assert [(one.cause, one.marked_at) for one in endings] == [("by a rollback", 7.0)]
-    found = vault.restore_newest(tmp_path / "restored")
-    assert found is not None
-    assert found.manifest.epoch == 3
+    assert {snapshot.id for snapshot in listing.superseded} == shipped_ids
+    endings = {listing.find_superseding(snapshot) for snapshot in listing.superseded}
+    assert [(mark.cause, mark.marked_at) for mark in endings] == [("by a rollback", 7.0)]
+    newest = vault.restore_newest(tmp_path / "restored")
+    assert newest is not None
+    assert newest.manifest.epoch == 3
 
 
 def test_the_new_history_ships_its_own(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_what_is_superseded_is_kept_for_a_while_and_counts_for_nothing(tmp_path:
     ]
     stream.store.now += SUPERSEDED_SECONDS
     late = stream.vault.prune(policy)
-    assert [SnapshotName.parse(one).epoch for one in late.dropped] == [7, 5]
-    assert all(stream.vault.verify(one.id) == [] for one in stream.vault.list())
+    assert [SnapshotName.parse(name).epoch for name in late.dropped] == [7, 5]
+    assert all(stream.vault.verify(snapshot.id) == [] for snapshot in stream.vault.list())
 
 
 def test_a_snapshot_is_adopted_by_another_stream_and_the_original_stays(tmp_path: Path) -> None:

@@ -19,12 +19,12 @@ def restored_base(stream: ShippedStream, folder: Path, epochs: int = 4) -> LinkS
     return LinkSource(folder, manifest)
 
 
-def shared(manifest: Manifest, one: Path, other: Path) -> set[str]:
+def shared(manifest: Manifest, first: Path, other: Path) -> set[str]:
     """The paths that two folders have as one file."""
     return {
         file.path
         for file in manifest.files
-        if (one / file.path).is_file() and (one / file.path).samefile(other / file.path)
+        if (first / file.path).is_file() and (first / file.path).samefile(other / file.path)
     }
 
 
@@ -49,9 +49,9 @@ def test_only_what_is_new_is_fetched_and_the_folder_is_the_same(
     assert restored.bytes == newer.manifest.state_bytes
     assert restored.fetched_bytes == newer.new_bytes < restored.bytes / 3
     assert restored.requests == 1
-    known = {file.path for file in base.manifest.files}
+    paths = {file.path for file in base.manifest.files}
     assert shared(newer.manifest, base.folder, tmp_path / "new") == {
-        file.path for file in newer.manifest.files if file.path in known
+        file.path for file in newer.manifest.files if file.path in paths
     }
 
 
@@ -65,15 +65,15 @@ def test_without_a_base_all_bytes_are_fetched(tmp_path: Path) -> None:
 def test_the_very_same_snapshot_needs_no_request(tmp_path: Path) -> None:
     stream = a_stream(tmp_path)
     base = restored_base(stream, tmp_path / "old")
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     restored = stream.vault.restore(
         base.manifest,
         tmp_path / "new",
         base=base,
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda done, total: progress.append((done, total)),
     )
     assert (restored.requests, restored.fetched_bytes) == (0, 0)
-    assert seen == [(restored.bytes, restored.bytes)]
+    assert progress == [(restored.bytes, restored.bytes)]
     assert tree(tmp_path / "new") == tree(tmp_path / "old")
 
 

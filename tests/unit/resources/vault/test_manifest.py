@@ -185,10 +185,10 @@ def test_whatever_is_wrong_with_a_manifest_an_older_snapshot_is_restored(
         "followed by more": lambda: body + b"more",
     }
     stream.store.put(key, bodies[kind]() if kind in bodies else forge(body, FORGED[kind]))
-    found = stream.vault.restore_newest(tmp_path / "back")
-    assert found is not None
-    assert found.manifest.id == older.id
-    assert "cannot be read" in found.refused[0].reason
+    restored = stream.vault.restore_newest(tmp_path / "back")
+    assert restored is not None
+    assert restored.manifest.id == older.id
+    assert "cannot be read" in restored.refused[0].reason
     assert tree(tmp_path / "back") == stream.contents[older.id]
 
 

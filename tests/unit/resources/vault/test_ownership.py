@@ -79,10 +79,10 @@ def test_a_snapshot_of_another_project_is_passed_over(tmp_path: Path) -> None:
     vault = vault_of(stream, "ours")
     with pytest.raises(ForeignSnapshotError, match="belongs to another project"):
         vault.manifest(theirs)
-    found = vault.restore_newest(tmp_path / "back")
-    assert found is not None
-    assert found.manifest.id == ours
-    assert [refused.id for refused in found.refused] == [theirs]
+    newest = vault.restore_newest(tmp_path / "back")
+    assert newest is not None
+    assert newest.manifest.id == ours
+    assert [refused.id for refused in newest.refused] == [theirs]
     assert tree(tmp_path / "back") == stream.contents[ours]
 
 
@@ -109,9 +109,9 @@ def test_a_manifest_of_the_last_version_is_the_projects_own(tmp_path: Path) -> N
     body = gzip.compress(json.dumps(document).encode())
     assert decode(body, snapshot_id=snapshot, stream="words").owner == ""
     stream.store.put(key, body)
-    found = vault_of(stream, "ours").restore_newest(tmp_path / "back")
-    assert found is not None
-    assert found.refused == []
+    newest = vault_of(stream, "ours").restore_newest(tmp_path / "back")
+    assert newest is not None
+    assert newest.refused == []
 
 
 def test_a_copy_belongs_to_the_project_that_made_it(tmp_path: Path) -> None:

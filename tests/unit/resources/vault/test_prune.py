@@ -66,11 +66,11 @@ def test_what_is_dropped_goes_with_the_packs_that_only_it_named(tmp_path: Path) 
 
 def test_manifests_go_before_packs(tmp_path: Path) -> None:
     stream = four_snapshots(tmp_path)
-    seen: list[list[str]] = []
+    listings: list[list[str]] = []
     delete = stream.store.delete
-    stream.store.delete = lambda keys: (seen.append(list(keys)), delete(keys))[1]  # type: ignore[method-assign, func-returns-value]
+    stream.store.delete = lambda keys: (listings.append(list(keys)), delete(keys))[1]  # type: ignore[method-assign, func-returns-value]
     stream.vault.prune(LAST)
-    assert [{key.split("/")[1] for key in keys} for keys in seen] == [{"manifests"}, {"packs"}]
+    assert [{key.split("/")[1] for key in keys} for keys in listings] == [{"manifests"}, {"packs"}]
 
 
 def test_a_dry_run_tells_and_does_nothing(tmp_path: Path) -> None:
@@ -256,8 +256,8 @@ def perform(stream: ShippedStream, step: Step, folder: Path) -> None:
         case Prune(last, grace_seconds):
             stream.vault.prune(RetentionPolicy(last=last), grace_seconds=grace_seconds)
         case Restart():
-            found = stream.vault.restore_newest(folder)
-            assert (found is None) == (stream.parent is None)
-            if found is not None:
+            newest = stream.vault.restore_newest(folder)
+            assert (newest is None) == (stream.parent is None)
+            if newest is not None:
                 stream.checkpoint.root = folder
-                stream.parent = found.manifest
+                stream.parent = newest.manifest

@@ -69,13 +69,15 @@ def test_a_large_file_is_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_progress_ends_with_all_bytes(tmp_path: Path) -> None:
     stream = three_snapshots(tmp_path)
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     assert stream.parent is not None
     stream.vault.restore(
-        stream.parent, tmp_path / "back", progress=lambda done, total: seen.append((done, total))
+        stream.parent,
+        tmp_path / "back",
+        progress=lambda done, total: progress.append((done, total)),
     )
-    assert seen[-1] == (stream.parent.state_bytes, stream.parent.state_bytes)
-    assert sorted(seen) == seen
+    assert progress[-1] == (stream.parent.state_bytes, stream.parent.state_bytes)
+    assert sorted(progress) == progress
 
 
 def test_an_existing_folder_is_not_touched(tmp_path: Path) -> None:
@@ -100,11 +102,11 @@ def test_a_bad_pack_makes_the_newest_older_snapshot_the_one(tmp_path: Path, faul
         case _:
             stream.store.delete([newest])
     assert stream.vault.verify(stream.parent.id) != []
-    found = stream.vault.restore_newest(tmp_path / "back")
-    assert found is not None
-    assert found.manifest.epoch == 3
-    assert [refused.id for refused in found.refused] == [stream.parent.id]
-    assert tree(tmp_path / "back") == stream.contents[found.manifest.id]
+    restored = stream.vault.restore_newest(tmp_path / "back")
+    assert restored is not None
+    assert restored.manifest.epoch == 3
+    assert [refused.id for refused in restored.refused] == [stream.parent.id]
+    assert tree(tmp_path / "back") == stream.contents[restored.manifest.id]
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
 
 
@@ -112,10 +114,10 @@ def test_a_torn_manifest_is_passed_over(tmp_path: Path) -> None:
     stream = three_snapshots(tmp_path)
     assert stream.parent is not None
     stream.store.truncate(f"words/manifests/{stream.parent.id}.json.gz", to=30)
-    found = stream.vault.restore_newest(tmp_path / "back")
-    assert found is not None
-    assert found.manifest.epoch == 3
-    assert "cannot be read" in found.refused[0].reason
+    newest = stream.vault.restore_newest(tmp_path / "back")
+    assert newest is not None
+    assert newest.manifest.epoch == 3
+    assert "cannot be read" in newest.refused[0].reason
 
 
 def test_a_store_that_is_away_is_not_taken_for_damage(tmp_path: Path) -> None:

@@ -286,12 +286,12 @@ def a_table_of_epochs(path: str, *epochs: pa.Table) -> None:
     """A table with a file an epoch, as the sink would have written them."""
     for epoch, rows in enumerate(epochs):
         write_deltalake(path, rows, mode="append", schema_mode="merge")
-        table, known = DeltaTable(path), f"data/{epoch:012d}-r-00000000/part-0.parquet"
+        table, path_in_table = DeltaTable(path), f"data/{epoch:012d}-r-00000000/part-0.parquet"
         written = next(file for file in live_files(table) if file.epochs is None)
-        (Path(path) / known).parent.mkdir(parents=True)
-        (Path(path) / written.path).rename(Path(path) / known)
+        (Path(path) / path_in_table).parent.mkdir(parents=True)
+        (Path(path) / written.path).rename(Path(path) / path_in_table)
         added = AddAction(
-            path=known,
+            path=path_in_table,
             size=written.size_bytes,
             partition_values={},
             modification_time=0,

@@ -41,8 +41,8 @@ def letters(tmp_path: Path, store: ControlStore) -> DeadLetterTable:
     for epoch in range(2):
         file = folder / f"{epoch}.jsonl"
         file.write_text('{"id": 1}\nnonsense\n')
-        known = {"size": file.stat().st_size, "changed_ns": file.stat().st_mtime_ns}
-        named = {"name": file.name, **known, "rows": 1, "aside": [2]}
+        entry = {"size": file.stat().st_size, "changed_ns": file.stat().st_mtime_ns}
+        named = {"name": file.name, **entry, "rows": 1, "aside": [2]}
         proposal = replace(a_proposal(epoch, stream=NAME), rows=1, input={"files": [named]})
         store.epochs.propose(proposal)
     declared = FilesDeclaration.model_validate(

@@ -99,7 +99,11 @@ def test_what_a_source_notes_beside_its_position_does_not_change_the_digest() ->
 
 
 def input_incidents(store: ControlStore) -> list[object]:
-    return [one.detail["epoch"] for one in store.incidents.of(NAME) if one.kind == "input_differs"]
+    return [
+        incident.detail["epoch"]
+        for incident in store.incidents.of(NAME)
+        if incident.kind == "input_differs"
+    ]
 
 
 def test_an_epoch_that_was_decided_again_is_not_continued_from(

@@ -19,18 +19,18 @@ def test_the_file_is_private_and_gone_once_java_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a folder" / "spark.properties"
-    seen: list[str] = []
+    properties: list[str] = []
 
     def start() -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert "spark.password=hush" in file.read_text()
-        seen.append(os.environ[SUBMIT_ARGUMENTS])
+        properties.append(os.environ[SUBMIT_ARGUMENTS])
 
     monkeypatch.setenv(SUBMIT_ARGUMENTS, "--packages a:b:1 pyspark-shell")
     # pragma: allowlist nextline secret
     launch_java(file, {"spark.password": "hush"}, start)
 
-    [arguments] = seen
+    [arguments] = properties
     assert (
         arguments
         == f"--properties-file '{file}' --load-spark-defaults --packages a:b:1 pyspark-shell"

@@ -164,18 +164,18 @@ SOURCE = {
 
 def test_what_a_checkpoint_does_not_survive_is_refused_with_what_to_do_instead() -> None:
     target = {**SOURCE, "output_mode": "update", "source": {"kind": "rate"}}
-    found = objections(
+    refused = objections(
         SOURCE,
         target,
         source_conf={"spark.sql.shuffle.partitions": "2"},
         target_conf={"spark.sql.shuffle.partitions": "4"},
     )
-    assert [one.field for one in found] == [
+    assert [objection.field for objection in refused] == [
         "source",
         "output_mode",
         "spark.sql.shuffle.partitions",
     ]
-    assert "declare a new stream" in str(found[0])
+    assert "declare a new stream" in str(refused[0])
     same = {"spark.sql.shuffle.partitions": "2"}
     assert objections(SOURCE, SOURCE, source_conf=same, target_conf=same) == []
 
@@ -186,7 +186,10 @@ def test_a_promise_about_a_sink_may_be_made_later_but_the_sink_stays() -> None:
 
     def objected(**changes: object) -> list[str]:
         target = {**SOURCE, "sink": {**sink, **changes}}
-        return [one.field for one in objections(source, target, source_conf={}, target_conf={})]
+        return [
+            objection.field
+            for objection in objections(source, target, source_conf={}, target_conf={})
+        ]
 
     assert objected(idempotent=True) == []
     assert objected(idempotent=True, function="out:other") == ["sink"]

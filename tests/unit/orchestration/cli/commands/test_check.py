@@ -17,10 +17,10 @@ HEAVY = ("dagster", "pyspark", "pandas", "boto3", "sqlalchemy", "pydantic")
 def test_a_good_project_lists_its_streams(tmp_path: Path) -> None:
     root = a_project(tmp_path, clicks=stream_yaml())
 
-    found = holdfast_json(root, "check")
+    output = holdfast_json(root, "check")
 
-    assert found["problems"] == []
-    assert found["streams"] == [
+    assert output["problems"] == []
+    assert output["streams"] == [
         {
             "name": "clicks",
             "app": "json:loads",

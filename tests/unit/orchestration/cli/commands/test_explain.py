@@ -21,11 +21,11 @@ from tests.fakes.reviewer import SimulatedReviewer
 @pytest.fixture
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Decision]:
     """What the review will say, without the measurements that it would need."""
-    found = [a_decision(STREAM)]
+    decisions = [a_decision(STREAM)]
     review = ModuleType("holdfast.observation.review")
-    vars(review).update(Reviewer=partial(SimulatedReviewer, found))
+    vars(review).update(Reviewer=partial(SimulatedReviewer, decisions))
     monkeypatch.setitem(sys.modules, "holdfast.observation.review", review)
-    return found
+    return decisions
 
 
 @pytest.mark.usefixtures("decisions")
@@ -76,8 +76,8 @@ def test_the_last_decisions_are_shown_newest_first(
         a_running_stream(project)
         now = project.store.now()
         older = replace(a_decision(STREAM, at=now - 7200), reason="it began so")
-        for one in (older, a_decision(STREAM, at=now - 600)):
-            project.store.decisions.write(a_decision_row(one))
+        for decision in (older, a_decision(STREAM, at=now - 600)):
+            project.store.decisions.write(a_decision_row(decision))
         result = run_holdfast(tmp_path, "explain", STREAM)
         output = holdfast_json(tmp_path, "explain", STREAM)
     *_, newest, oldest = result.output.splitlines()
@@ -89,7 +89,7 @@ def test_the_last_decisions_are_shown_newest_first(
 
 def test_what_is_not_known_is_said_to_be_unknown(tmp_path: Path, decisions: list[Decision]) -> None:
     first, *others = decisions[0].tiers
-    unknown = tuple(replace(one, seconds=inf, steps={}) for one in others)
+    unknown = tuple(replace(option, seconds=inf, steps={}) for option in others)
     decisions[0] = replace(
         decisions[0],
         tiers=(first, *unknown),
@@ -126,7 +126,7 @@ def test_each_objective_has_its_tier_and_its_price(tmp_path: Path) -> None:
         "10 s passive_standby_cold 8 s 0.1 1 every 10 s every 5 s",
         "60 s passive_replication 38 s 0.001 0.01 every 10 s every 5 s",
     ]
-    assert [one["tier"] for one in output["objectives"]] == [
+    assert [objective["tier"] for objective in output["objectives"]] == [
         "active_replication",
         "passive_standby_cold",
     ]

@@ -32,9 +32,9 @@ def failing(project: Project) -> Incident:
 
 
 def stored(project: Project, incident: Incident) -> Incident:
-    found = project.store.incidents.get(incident.id)
-    assert found is not None
-    return found
+    row = project.store.incidents.get(incident.id)
+    assert row is not None
+    return row
 
 
 @pytest.mark.parametrize("command", ["incidents", "status"])
@@ -102,7 +102,7 @@ def test_an_id_must_name_exactly_one(tmp_path: Path, project: Project) -> None:
     several = run_holdfast(tmp_path, "incidents", "--close", "", "--why", "mended")
     assert several.exit_code == 1
     assert "2 incidents begin with ''" in several.output
-    assert all(stored(project, one).closed_at is None for one in both)
+    assert all(stored(project, incident).closed_at is None for incident in both)
 
 
 @pytest.mark.parametrize("options", [("--close", "1f"), ("--why", "mended")])

@@ -18,11 +18,11 @@ def test_the_primarys_last_lines_are_shown(tmp_path: Path) -> None:
         (folder / "spark.log").write_text("what Spark says\n")
 
         shown = run_holdfast(tmp_path, "logs", STREAM, "--lines", "2").stdout
-        found = holdfast_json(tmp_path, "logs", STREAM, "--lines", "1", "--spark")
+        output = holdfast_json(tmp_path, "logs", STREAM, "--lines", "1", "--spark")
 
     assert shown == "line 98\nline 99\n"
-    assert found["replica"] == REPLICA
-    assert found["lines"] == ["what Spark says"]
+    assert output["replica"] == REPLICA
+    assert output["lines"] == ["what Spark says"]
 
 
 def test_a_younger_secondary_has_to_be_named_while_there_is_a_primary(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_younger_secondary_has_to_be_named_while_there_is_a_primary(tmp_path: 
         project.store.replicas.end(REPLICA, ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
         left = holdfast_json(tmp_path, "logs", STREAM)
 
-    assert [found["replica"] for found in (shown, named, left)] == [REPLICA, "s1", "s1"]
+    assert [output["replica"] for output in (shown, named, left)] == [REPLICA, "s1", "s1"]
 
 
 def test_a_replica_that_never_was_is_an_error_that_names_those_that_were(tmp_path: Path) -> None:

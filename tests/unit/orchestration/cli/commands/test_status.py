@@ -99,10 +99,10 @@ def test_incidents_are_listed_newest_first_and_closed_ones_with_their_outcome(
     with an_open_project(tmp_path) as project:
         a_running_stream(project)
         for number in range(2):
-            one = project.store.incidents.open(
+            incident = project.store.incidents.open(
                 stream=STREAM, key=f"k{number}", kind="recovery", detail={}
             )
-        project.store.incidents.close(one.id, "recovered in 12 s")
+        project.store.incidents.close(incident.id, "recovered in 12 s")
         listed = holdfast_json(tmp_path, "incidents", STREAM)["incidents"]
         still_open = holdfast_json(tmp_path, "incidents", "--open")["incidents"]
         shown = run_holdfast(tmp_path, "incidents").stdout

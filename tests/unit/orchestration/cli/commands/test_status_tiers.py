@@ -50,7 +50,7 @@ def test_the_primary_comes_first_and_the_secondary_with_its_lag(
     assert stream["tier"] == stream["covered_tier"] == "active_standby"
     assert stream["tier_covered"]
     assert stream["change"] is None
-    assert [one["tier_to"] for one in stream["tier_history"]] == ["active_standby"]
+    assert [change["tier_to"] for change in stream["tier_history"]] == ["active_standby"]
 
 
 def test_a_change_under_way_is_shown_with_its_steps(tmp_path: Path, project: Project) -> None:

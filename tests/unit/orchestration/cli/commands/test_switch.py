@@ -95,8 +95,8 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(tmp_path: Path, project: P
     assert "1.  LaunchSecondary" in result.output
     assert "TurnSwitch receive on" in result.output
     assert "has the secondary fetch the input of each new epoch to its own disk" in result.output
-    seen = observe_stream(project, STREAM)
-    assert (seen.tier, seen.secondary) == (Tier.PASSIVE_REPLICATION, None)
+    status = observe_stream(project, STREAM)
+    assert (status.tier, status.secondary) == (Tier.PASSIVE_REPLICATION, None)
     assert project.store.journal.of(STREAM) == []
 
 
@@ -143,13 +143,13 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
     ) as project:
         a_running_stream(project)
         result = run_holdfast(tmp_path, "switch", STREAM, "active_replication", *options)
-        seen = observe_stream(project, STREAM)
+        status = observe_stream(project, STREAM)
     assert result.exit_code == 1
     assert "clicks cannot be in active_replication" in result.output
     assert "set sink.idempotent: true if a second call for an epoch changes nothing" in " ".join(
         result.output.split()
     )
-    assert seen.tier is Tier.PASSIVE_REPLICATION
+    assert status.tier is Tier.PASSIVE_REPLICATION
 
 
 def test_an_interrupted_switch_says_who_finishes_it(

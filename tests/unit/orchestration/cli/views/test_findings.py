@@ -32,9 +32,11 @@ def test_a_cost_says_what_is_lost(cost: Cost, text: str) -> None:
 
 
 def test_a_finding_has_its_repairs_below_it() -> None:
-    found = diagnose(a_well_stream(snapshots=(a_snapshot(7, lost_packs=("[p1]",)), a_snapshot(3))))
+    diagnosis = diagnose(
+        a_well_stream(snapshots=(a_snapshot(7, lost_packs=("[p1]",)), a_snapshot(3)))
+    )
     out = io.StringIO()
-    Console(file=out, width=200).print(findings_table(found))
+    Console(file=out, width=200).print(findings_table(diagnosis))
     lines = [line.strip() for line in out.getvalue().splitlines()]
     assert lines[1].startswith("warning   pack_gone  snapshot 000000000007-1-words-1")
     assert lines[2] == "missing in the object store: [p1]"
@@ -43,9 +45,9 @@ def test_a_finding_has_its_repairs_below_it() -> None:
 
 
 def test_a_command_that_mends_a_finding_is_shown_with_its_cost() -> None:
-    found = diagnose(a_well_stream(records=records(missing=(4,))))
+    diagnosis = diagnose(a_well_stream(records=records(missing=(4,))))
     out = io.StringIO()
-    Console(file=out, width=250).print(findings_table(found))
+    Console(file=out, width=250).print(findings_table(diagnosis))
     lines = [line.strip() for line in out.getvalue().splitlines()]
     assert lines[3].startswith("→ run holdfast restore words --epoch 3: rolls ledger and output")
     assert lines[4] == "replays 6 epochs, 600 rows, about 3 s; loses nothing"

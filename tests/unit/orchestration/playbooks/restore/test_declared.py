@@ -50,8 +50,8 @@ def declared_again(projects: SimulatedProjects, **changes: object) -> Iterator[P
 
 def restoring(project: Project, **options: Any) -> Iterator[str]:
     return (
-        one.name
-        for one in Restore(project, CLICKS, "run", target=AT_5, why="bad app", **options).steps()
+        step.name
+        for step in Restore(project, CLICKS, "run", target=AT_5, why="bad app", **options).steps()
     )
 
 

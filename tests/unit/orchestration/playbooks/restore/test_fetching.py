@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
 
 
 def restored(project: SimulatedProject, asked: RestoreTarget = FROM_THERE) -> list[str]:
-    return [one.name for one in Restore(project, CLICKS, "run", target=asked, why="lost").steps()]
+    return [step.name for step in Restore(project, CLICKS, "run", target=asked, why="lost").steps()]
 
 
 def lose_packs(project: SimulatedProject) -> None:

@@ -36,7 +36,7 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
 
 def forked(project: SimulatedProject, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
     given = {"into": "trial", **options}
-    return [one.name for one in Fork(project, CLICKS, "run", target=asked, **given).steps()]
+    return [step.name for step in Fork(project, CLICKS, "run", target=asked, **given).steps()]
 
 
 def original(project: SimulatedProject) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def test_a_fork_of_a_fork_may_begin_before_the_first_one_did(project: SimulatedP
     forked(project)
     again = as_declared(project)
     names = [
-        one.name
-        for one in Fork(
+        step.name
+        for step in Fork(
             again, "trial", "run", target=RestoreTarget(epoch=5), into="another"
         ).steps()
     ]

@@ -45,8 +45,8 @@ AT_5 = RestoreTarget(epoch=5)
 
 def restored(project: Project, asked: RestoreTarget = AT_5, **options: Any) -> list[str]:
     return [
-        one.name
-        for one in Restore(project, CLICKS, "run", target=asked, why="bad app", **options).steps()
+        step.name
+        for step in Restore(project, CLICKS, "run", target=asked, why="bad app", **options).steps()
     ]
 
 

@@ -78,7 +78,7 @@ def test_a_stream_that_is_stopped_during_its_restore_stays_stopped(
     steps = restoring(project)
     until(steps, done)
     list(Stop(project, CLICKS, "another").steps())
-    assert [one.name for one in steps][-1] == "EndRestore"
+    assert [step.name for step in steps][-1] == "EndRestore"
     assert not is_wanted(project)
 
 
@@ -100,5 +100,5 @@ def test_a_restore_that_was_given_up_long_ago_starts_nothing(project: Project) -
     until(restoring(project), "StopStream")
     Start(project, CLICKS, "another").steps()
     list(Stop(project, CLICKS, "another").steps())
-    assert [one.name for one in restoring(project)][-1] == "EndRestore"
+    assert [step.name for step in restoring(project)][-1] == "EndRestore"
     assert not is_wanted(project)
