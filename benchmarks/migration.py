@@ -98,7 +98,7 @@ class MigratedStream:
         self._project = Project(ProjectConfig.load(self._project.config.root), self._project.store)
 
     def _settle(self) -> None:
-        """Level, with a snapshot of its own, and nothing left to do."""
+        """Caught up, with a snapshot of its own, and nothing left to do."""
         goal = self._epoch() + workload.SETTLE_EPOCHS
         await_condition(self._project, NAME, lambda: self._epoch() >= goal, f"epoch {goal}")
         await_condition(

@@ -91,7 +91,7 @@ def a_running_stream(project: Project) -> None:
 def record_takeover(
     project: Project, seconds: float, *, by: str = "r2", rows: float = 0.0, at: float = 0.0
 ) -> None:
-    """What a secondary writes that has become the primary and is level; detection is 1 s of it."""
+    """What a secondary writes that has become the primary and has caught up; detection is 1 s of it."""
     cells = {
         SampleName.WIRE_SEND_SECONDS: 0.1,
         SampleName.REPLAY_SECONDS: max(seconds - 1.1, 0.0),

@@ -1,4 +1,4 @@
-"""When the target of a migration counts as level: as near as its protocol asks, and held against the primary."""
+"""When the target of a migration has caught up: as near as its protocol asks, and compared with the primary."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,16 +76,16 @@ def test_a_target_that_is_further_behind_is_waited_for(
 
 
 @pytest.mark.parametrize("protocol", PROCESSING)
-def test_a_target_that_was_held_against_nothing_is_not_level(
+def test_a_target_that_was_compared_with_nothing_has_not_caught_up(
     store: ControlStore, protocol: Protocol
 ) -> None:
     assert not has_caught_up(store, protocol, behind=0, compared=False)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "level"), [(Protocol.INTERRUPTION_FREE, False), (Protocol.REPLAY, True)]
+    ("protocol", "caught_up"), [(Protocol.INTERRUPTION_FREE, False), (Protocol.REPLAY, True)]
 )
 def test_only_a_replay_does_not_wait_for_a_target_that_never_comes_near(
-    store: ControlStore, protocol: Protocol, *, level: bool
+    store: ControlStore, protocol: Protocol, *, caught_up: bool
 ) -> None:
-    assert has_caught_up(store, protocol, behind=150, at=201.0) is level
+    assert has_caught_up(store, protocol, behind=150, at=201.0) is caught_up

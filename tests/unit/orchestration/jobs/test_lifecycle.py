@@ -194,7 +194,7 @@ def test_a_failover_tells_its_own_recovery_from_the_time_without_redundancy(
 
 
 def a_measured_recovery(store: ControlStore, seconds: float, *, at: float) -> None:
-    """As the replica that took over writes it, once it is level."""
+    """As the replica that took over writes it, once it has caught up."""
     name = SampleName.RECOVERY_SECONDS
     store.samples.write([Sample(stream=CLICKS, replica="s1", name=name, value=seconds, at=at)])
 

@@ -160,7 +160,7 @@ def test_only_a_target_that_replays_gets_the_lease_before_it_is_at_work_on_the_l
 def test_a_replay_that_never_comes_near_gets_the_lease_when_half_of_the_time_is_over(
     tmp_path: Path,
 ) -> None:
-    """Though its switch `process` has never been seen on, which means level."""
+    """Though its switch `process` has never been seen on, which means that it has caught up."""
     with (
         a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, **LARGER) as project,

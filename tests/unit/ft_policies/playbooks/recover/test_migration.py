@@ -80,7 +80,7 @@ def test_a_migration_with_a_fault_is_rolled_back_and_the_primary_has_never_stopp
 
 
 @pytest.mark.parametrize(
-    ("level", "fault"),
+    ("caught_up", "fault"),
     [
         (False, {"overdue": True}),
         (False, {"differs": "epoch 3"}),
@@ -88,11 +88,11 @@ def test_a_migration_with_a_fault_is_rolled_back_and_the_primary_has_never_stopp
     ],
 )
 def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_before(
-    level: bool,  # noqa: FBT001
+    caught_up: bool,  # noqa: FBT001
     fault: dict[str, object],
 ) -> None:
     pair = a_pair(Tier.PASSIVE_REPLICATION, Protocol.REPLAY, **fault)
-    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=level, migration=1)
+    pair.primary = SimulatedReplica("words-t", PRIMARY, PRIMARY, caught_up=caught_up, migration=1)
     announced = [type(step).__name__ for step in plan_recovery(pair.observed())]
     names = [type(step).__name__ for step in pair.recover()]
     assert names == announced == ["RollBack", "Fence", "Launch", "AwaitCatchUp"]
@@ -105,7 +105,7 @@ def test_a_target_that_is_the_primary_already_is_replaced_at_once_by_what_ran_be
     [(Protocol.REPLAY, "HandOver"), (Protocol.INTERRUPTION_FREE, "TurnSwitch")],
 )
 @pytest.mark.parametrize("paused", [True, False])
-def test_only_a_replay_is_cut_short_before_its_target_processes_level(
+def test_only_a_replay_is_cut_short_before_its_target_has_caught_up(
     protocol: Protocol,
     step: str,
     paused: bool,  # noqa: FBT001
