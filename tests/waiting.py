@@ -17,9 +17,18 @@ def cpu_seconds_at_most(seconds: float) -> Iterator[None]:
     assert process_time() - began < SLOW_MACHINE * seconds
 
 
-def wait_until(holds: Callable[[], bool], *, within_seconds: float = 30.0) -> None:
-    """Wait until something holds; fail if it does not in time."""
+def wait_until(
+    holds: Callable[[], bool],
+    *,
+    within_seconds: float = 30.0,
+    every_seconds: float = 0.005,
+    story: Callable[[], object] = lambda: "it did not happen",
+) -> None:
+    """Wait until something holds; fail with the story if it does not in time.
+
+    `holds` may fail as well: what it waits for is not to come any more.
+    """
     deadline = SYSTEM_CLOCK.monotonic() + within_seconds
     while not holds():
-        assert SYSTEM_CLOCK.monotonic() < deadline, "it did not happen in time"
-        SYSTEM_CLOCK.sleep(0.005)
+        assert SYSTEM_CLOCK.monotonic() < deadline, f"after {within_seconds:g} s: {story()}"
+        SYSTEM_CLOCK.sleep(every_seconds)

@@ -6,7 +6,6 @@ the ledger compares their digests, epoch by epoch.
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from holdfast.resources.control_store.schema import ledger_copies
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.object_store import InMemoryObjectStore
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -104,11 +104,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def until(condition: Callable[[], bool], lives: subprocess.Popen[bytes] | None) -> None:
-    deadline = time.monotonic() + 600
-    while not condition():
-        assert lives is None or lives.poll() is None, "the driver has ended by itself"
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    def holds() -> bool:
+        is_met = condition()
+        assert is_met or lives is None or lives.poll() is None, "the driver has ended by itself"
+        return is_met
+
+    wait_until(holds, within_seconds=600, every_seconds=0.1)
 
 
 def committed(run: AppRun) -> int:

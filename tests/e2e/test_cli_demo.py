@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
@@ -67,11 +68,17 @@ def test_an_interrupted_demo_leaves_no_process_and_no_folder(tmp_path: Path) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as demo:
-        deadline = time.monotonic() + START_SECONDS
-        while not list(folder.glob(".holdfast/replicas/*/replica.log")):
+
+        def has_started_replica() -> bool:
             assert demo.poll() is None
-            assert time.monotonic() < deadline, "the demo started no replica"
-            time.sleep(0.2)
+            return any(folder.glob(".holdfast/replicas/*/replica.log"))
+
+        wait_until(
+            has_started_replica,
+            within_seconds=START_SECONDS,
+            every_seconds=0.2,
+            story=lambda: "the demo started no replica",
+        )
         os.kill(demo.pid, signal.SIGINT)
         said, _ = demo.communicate(timeout=120)
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from holdfast.resources.service import find_free_port
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 REPOSITORY = Path(__file__).parents[2]
@@ -147,10 +147,12 @@ def test_a_stream_runs_from_the_wheel_beside_packages_with_the_names_of_our_fold
         holdfast, "up", "--port", str(find_free_port()), cwd=project, environment=user_environment()
     )
 
-    deadline = time.monotonic() + 240
-    while output_ids(project) != expected:
-        assert time.monotonic() < deadline, output_ids(project)[-5:]
-        time.sleep(0.5)
+    wait_until(
+        lambda: output_ids(project) == expected,
+        within_seconds=240,
+        every_seconds=0.5,
+        story=lambda: output_ids(project)[-5:],
+    )
     status = json.loads(
         run(holdfast, "status", "--json", cwd=project, environment=user_environment())
     )

@@ -1,6 +1,5 @@
 """A Spark cluster of one worker on this machine, from the same PySpark as everything else."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ import pyspark
 
 from holdfast.resources.process import ProcessHandle, launch
 from holdfast.resources.service import find_free_port
+from tests.waiting import wait_until
 
 SPARK = Path(pyspark.__file__).parent
 START_SECONDS = 60.0
@@ -43,7 +43,12 @@ def _started(kind: str, *options: str, log: Path) -> ProcessHandle:
 
 
 def _await(log: Path, words: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while words not in (log.read_text(errors="replace") if log.exists() else ""):
-        assert time.monotonic() < deadline, log.read_text(errors="replace")[-2000:]
-        time.sleep(0.1)
+    def read() -> str:
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    wait_until(
+        lambda: words in read(),
+        within_seconds=START_SECONDS,
+        every_seconds=0.1,
+        story=lambda: read()[-2000:],
+    )

@@ -1,6 +1,5 @@
 """Running a replica's query in the tests' own Spark session, without process or playbook."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from holdfast.streaming.sinks.sender import Sender
 from holdfast.streaming.spark.epoch_source import EpochSource
 from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.leases import FixedToken
+from tests.waiting import wait_until
 
 NAME = "words"
 EMBEDDED = EmbeddedObjectStore()
@@ -103,13 +103,17 @@ class QueryProject:
             self.await_commit(query, spec, through_epoch)
 
     def await_commit(self, query: StreamingQuery, spec: ReplicaSpec, epoch: int) -> None:
-        deadline = time.monotonic() + 60
-        while not (checkpoint_of(spec) / "commits" / str(epoch)).exists():
-            failure = query.exception()
-            if failure is not None:
+        def has_committed() -> bool:
+            if (failure := query.exception()) is not None:
                 raise failure
-            assert time.monotonic() < deadline, f"epoch {epoch} was not finished in time"
-            time.sleep(0.05)
+            return (checkpoint_of(spec) / "commits" / str(epoch)).exists()
+
+        wait_until(
+            has_committed,
+            within_seconds=60,
+            every_seconds=0.05,
+            story=lambda: f"epoch {epoch} was not finished",
+        )
 
     def ledger(self) -> list[LedgerEntry]:
         return self.store.ledger.between(NAME, 0, 1000)

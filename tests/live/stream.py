@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from holdfast.resources.control_store.records import Phase, ReplicaRow
 from holdfast.resources.process import ProcessHandle
 from holdfast.resources.project import Project, open_project
 from holdfast.streaming.spark.checkpoint import PROVIDER
+from tests.waiting import wait_until
 
 REPO = Path(__file__).parents[2]
 Sample = TypeVar("Sample")
@@ -215,10 +215,12 @@ class LiveStream:
         self.wait(took_over, f"takeover by {by.id}", seconds)
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"no {what} in {seconds} s: {self.story()}"
-            time.sleep(POLL_SECONDS)
+        wait_until(
+            condition,
+            within_seconds=seconds,
+            every_seconds=POLL_SECONDS,
+            story=lambda: f"no {what}: {self.story()}",
+        )
 
     def prove(self) -> Proof:
         return prove(self.project, self.name, expected)

@@ -18,6 +18,7 @@ from holdfast.orchestration.services.access import read_token
 from holdfast.orchestration.services.dagster_health import ask_health
 from holdfast.resources.service import find_free_port
 from tests.builders.projects import a_project, stream_yaml
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -80,13 +81,8 @@ def processes_with(root: Path, module: str) -> list[psutil.Process]:
     return [process for process in processes if module in process.cmdline()]
 
 
-def eventually(true: Callable[[], bool], *, seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
+def eventually(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
+    wait_until(holds, within_seconds=seconds, every_seconds=0.1)
 
 
 def test_up_finds_what_runs_what_dies_is_replaced_and_down_leaves_nothing(root: Path) -> None:
@@ -102,7 +98,7 @@ def test_up_finds_what_runs_what_dies_is_replaced_and_down_leaves_nothing(root: 
     assert len(of_project(root)) >= 4
 
     os.kill(first["dagster"]["pid"], signal.SIGKILL)
-    assert eventually(lambda: not psutil.pid_exists(first["dagster"]["pid"]))
+    eventually(lambda: not psutil.pid_exists(first["dagster"]["pid"]))
     third = holdfast(root, "up", "--no-streams")["dagster"]
     assert third["started"]
     assert third["pid"] != first["dagster"]["pid"]
@@ -120,15 +116,15 @@ def test_up_finds_what_runs_what_dies_is_replaced_and_down_leaves_nothing(root: 
 def require_restarts(root: Path, url: str) -> None:
     """A web server, a daemon and a code server that die are started again."""
     grace = RestartPolicy().start_seconds
-    assert eventually(lambda: age_of_daemon(root) > grace, seconds=2 * grace)
+    eventually(lambda: age_of_daemon(root) > grace, seconds=2 * grace)
     [web] = processes_with(root, "holdfast.orchestration.services.web")
     [daemon] = processes_with(root, "dagster._daemon")
     [code_server] = processes_with(root, "grpc")
     for process in (web, daemon, code_server):
         process.kill()
 
-    assert eventually(lambda: not web.is_running() and is_ready(root, url), seconds=60)
-    assert eventually(lambda: bool(processes_with(root, "dagster._daemon")))
+    eventually(lambda: not web.is_running() and is_ready(root, url), seconds=60)
+    eventually(lambda: bool(processes_with(root, "dagster._daemon")))
 
 
 def age_of_daemon(root: Path) -> float:

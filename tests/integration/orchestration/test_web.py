@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from websockets.sync.client import connect
 from holdfast.orchestration.services.access import ensure_token
 from holdfast.orchestration.services.dagster import prepare_home
 from holdfast.resources.service import find_free_port
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -96,16 +96,20 @@ def _environment() -> dict[str, str]:
 
 
 def _await_answer(client: Web, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         assert process.poll() is None
         try:
             client.ask("GET", "/server_info")
         except OSError:
-            time.sleep(0.2)
-        else:
-            return
-    pytest.fail("the web server does not answer")
+            return False
+        return True
+
+    wait_until(
+        answers,
+        within_seconds=START_SECONDS,
+        every_seconds=0.2,
+        story=lambda: "the web server does not answer",
+    )
 
 
 def test_a_browser_signs_in_once_and_then_sees_the_ui(web: Web) -> None:

@@ -3,8 +3,7 @@ import os
 import signal
 import socket
 import stat
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.s3 import S3ObjectStore
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -43,13 +43,6 @@ def kill(home: Path) -> None:
 
 def ensure_in_process(home: str) -> str:
     return str(EmbeddedS3(Path(home)).ensure().endpoint_url)
-
-
-def until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return holds()
 
 
 def test_it_starts_once_and_is_adopted(server: EmbeddedS3, tmp_path: Path) -> None:
@@ -117,7 +110,7 @@ def test_a_put_is_listed_at_once_and_a_change_on_the_disk_soon(
         store.put(f"p/{n}", b"x")
         assert len(store.list("p/")) == n + 1
     (tmp_path / "home/objects/holdfast/p/0").write_bytes(b"longer than before")
-    assert until(lambda: store.list("p/0")[0].size_bytes == 18)
+    wait_until(lambda: store.list("p/0")[0].size_bytes == 18, every_seconds=0.02)
     assert store.get("p/0") == b"longer than before"
 
 

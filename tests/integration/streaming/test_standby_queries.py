@@ -1,7 +1,6 @@
 """What a replica does with Spark before it is needed: queries held ready, a rehearsal, a warm-up."""
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -21,6 +20,7 @@ from holdfast.streaming.spark.epoch_source import EpochSource
 from holdfast.streaming.spec import ReplicaSpec
 from tests.fakes.leases import FixedToken
 from tests.live.spark_queries import NAME, QueryProject, checkpoint_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -32,10 +32,7 @@ def project(tmp_path: Path, spark: SparkSession) -> QueryProject:
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"not {what} in time"
-        time.sleep(0.05)
+    wait_until(condition, within_seconds=60, every_seconds=0.05, story=lambda: f"not {what}")
 
 
 def a_copy(project: QueryProject, spec: ReplicaSpec, sender: Sender, name: str) -> RunningQuery:
