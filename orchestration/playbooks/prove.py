@@ -1,7 +1,6 @@
 """The prove playbook: proves a snapshot by computing the epoch after it again."""
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +16,8 @@ from holdfast.ft_policies.playbooks.prove import (
     next_step,
 )
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
-from holdfast.orchestration.playbooks.launch import build_spec, recompute
+from holdfast.orchestration.playbooks.launch import build_spec
+from holdfast.orchestration.playbooks.recompute import find_newest_provable, recompute
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Slot, SnapshotRow
 from holdfast.resources.project import Project
@@ -138,14 +138,3 @@ def require_provable(project: Project, stream: str, snapshot: str | None = None)
             hint="try again after the next epoch: a proof computes the epoch after the snapshot",
         )
     return newest
-
-
-def find_newest_provable(
-    project: Project, stream: str, rows: Sequence[SnapshotRow]
-) -> SnapshotRow | None:
-    """The first of these snapshots after which an epoch was committed whose input is complete."""
-    last, gaps = project.store.ledger.last(stream), project.store.gaps.of(stream)
-    if last is None:
-        return None
-    before = (row for row in rows if row.epoch < last.epoch)
-    return next((r for r in before if not any(gap.excuses(r.epoch + 1) for gap in gaps)), None)
