@@ -18,7 +18,6 @@ from holdfast.ft_policies.playbooks.prove import (
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
 from holdfast.orchestration.playbooks.launch import build_spec
 from holdfast.orchestration.playbooks.recompute import find_newest_provable, recompute
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Slot, SnapshotRow
 from holdfast.resources.project import Project
 
@@ -52,7 +51,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
     _began: float = field(default=0.0, init=False)
 
     def begin(self) -> None:
-        self._began = SYSTEM_CLOCK.monotonic()
+        self._began = self.project.clock.monotonic()
         self._facts = self.preview()
 
     def preview(self) -> ProveFacts:
@@ -75,7 +74,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
     def act(self, step: ProveStep) -> StepResult:
         result = self._perform(step)
         facts = step.after(self.observe())
-        self._facts = replace(facts, seconds=SYSTEM_CLOCK.monotonic() - self._began)
+        self._facts = replace(facts, seconds=self.project.clock.monotonic() - self._began)
         return result
 
     def _perform(self, step: ProveStep) -> StepResult:
