@@ -1,7 +1,7 @@
 """Files that replicas staged for a table and never committed.
 
 Sinks stage in folders of their own, `data/<epoch>-<replica>-<8 hex digits>/` below the table. Nothing else is
-deleted: other files below the table may be input, another table, or snapshots.
+an orphan: other files below the table may be input, another table, or snapshots.
 """
 
 import json
@@ -19,42 +19,34 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.observation.tables import open_table_at, table_errors
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.delta_table import adopt_window
 
 ORPHAN_HOURS = 7 * 24
 STAGED_FOLDER = re.compile(r"(\d{12})-(.+)-[0-9a-f]{8}")
 _PARALLEL = 16
 
 
-def drop_orphans(
-    project: Project,
-    path: str,
-    *,
-    young_from: int | None = None,
-    keep_log: bool = False,
-    dry_run: bool = False,
-) -> list[str]:
-    """Delete folders that were staged long ago and that no version of the table names; returns their files.
+def find_orphans(
+    project: Project, path: str, *, young_from: int | None = None
+) -> dict[str, list[str]]:
+    """The folders that were staged long ago and that no version of the table names, each with its files.
 
     After `ORPHAN_HOURS` no replica can still commit them. Folders of epochs from `young_from` on are known to be
-    younger, so that they are not looked into. Commits before `retention.table_versions` are deleted, unless `keep_log`.
+    younger, so that they are not looked into.
     """
     table = open_table_at(project, path)
     if table is None:
-        return []
+        return {}
     connect = connector(project.config.deployment.object_store, project.config.home)
     with table_errors(path):
-        seconds = project.config.deployment.retention.table_versions
-        if not (dry_run or keep_log) and adopt_window(table, seconds):
-            table.cleanup_metadata()
         files, root = open_filesystem(path, connect)
         limit = project.clock.now() - ORPHAN_HOURS * 3600
         old = _old_unused_folders(files, root, table, young_from, limit)
         named = _folders_in_log(files, root) if old else set()
-        orphans = {folder: paths for folder, paths in old.items() if folder not in named}
-        for folder in () if dry_run else orphans:
-            files.delete_dir(f"{root}/data/{folder}")
-    return [file.removeprefix(f"{root}/") for folder in orphans.values() for file in folder]
+    return {
+        f"{root}/data/{folder}": [file.removeprefix(f"{root}/") for file in paths]
+        for folder, paths in old.items()
+        if folder not in named
+    }
 
 
 def list_staged_folders(files: fs.FileSystem, root: str) -> list[str]:

@@ -19,7 +19,6 @@ from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import was_abandoned
 from holdfast.orchestration.playbooks.recover import record_tier_reached
-from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import (
     EndedBy,
     Incident,
@@ -155,7 +154,7 @@ class DueRecovery:
     run_key: str
 
 
-def due_recoveries(project: Project, clock: Clock = SYSTEM_CLOCK) -> list[DueRecovery]:
+def due_recoveries(project: Project) -> list[DueRecovery]:
     """Observe every declared stream and return the recoveries that have to be run.
 
     Streams with a silent primary are observed twice, in one pause for all of them: the clock of the control
@@ -168,7 +167,7 @@ def due_recoveries(project: Project, clock: Clock = SYSTEM_CLOCK) -> list[DueRec
     statuses = _observe_all(project, names)
     silent = [name for name in statuses if statuses[name].verdict.health.needs_second_look]
     if silent:
-        clock.sleep(max(project.timings(name).second_look_seconds for name in silent))
+        project.clock.sleep(max(project.timings(name).second_look_seconds for name in silent))
         statuses |= _observe_all(project, silent)
     due = [_due_recovery(project, statuses[name], open_incidents[name]) for name in statuses]
     return [recovery for recovery in due if recovery is not None]

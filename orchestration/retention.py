@@ -17,11 +17,15 @@ from holdfast.observation.growth import (
     measure_table,
     open_files,
 )
+from holdfast.observation.orphans import ORPHAN_HOURS, find_orphans
+from holdfast.observation.tables import has_unentered, open_table_at, own_tables, table_errors
 from holdfast.resources.control_store.records import ReplicaRow, Sample, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
+from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
+from holdfast.streaming.sinks.delta_table import adopt_window
 from holdfast.streaming.sources.assigned import find_taken
 from holdfast.streaming.sources.folder import ListedFile
 
@@ -78,6 +82,57 @@ def _first_needed_ns(
     taken = find_taken(project.store, stream, old)
     waiting = (file.changed_ns for file in old if file.name not in taken)
     return min(waiting, default=before_ns)
+
+
+def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
+    """Drop the files that were staged for the own tables of the stream and never committed."""
+    since = project.store.now() - ORPHAN_HOURS * 3600
+    young_from = project.store.retention.first_epoch_since(stream, since)
+    return [
+        file
+        for path in own_tables(project, stream)
+        for file in drop_orphans(
+            project,
+            path,
+            young_from=young_from,
+            keep_log=path != project.config.dead_letters_path(stream)
+            and has_unentered(project, stream),
+            dry_run=dry_run,
+        )
+    ]
+
+
+def drop_orphans(
+    project: Project,
+    path: str,
+    *,
+    young_from: int | None = None,
+    keep_log: bool = False,
+    dry_run: bool = False,
+) -> list[str]:
+    """Delete the orphans of a table; returns their files.
+
+    Commits before `retention.table_versions` are deleted first, unless `keep_log`: they protect no folder any more.
+    """
+    if not (dry_run or keep_log):
+        _drop_old_commits(project, path)
+    orphans = find_orphans(project, path, young_from=young_from)
+    if orphans and not dry_run:
+        connect = connector(project.config.deployment.object_store, project.config.home)
+        with table_errors(path):
+            files, _ = open_filesystem(path, connect)
+            for folder in orphans:
+                files.delete_dir(folder)
+    return [file for paths in orphans.values() for file in paths]
+
+
+def _drop_old_commits(project: Project, path: str) -> None:
+    table = open_table_at(project, path)
+    if table is None:
+        return
+    with table_errors(path):
+        if adopt_window(table, project.config.deployment.retention.table_versions):
+            table.cleanup_metadata()
 
 
 def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]:

@@ -11,7 +11,6 @@ from holdfast.ft_policies.timings import DRILL_WITHIN_SECONDS
 from holdfast.observation.doctor.records import examine_table
 from holdfast.observation.orphans import STAGED_FOLDER, list_staged_folders
 from holdfast.observation.tables import table_errors
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.process import is_over
@@ -94,7 +93,7 @@ def _replicas(
 
 def _drills(project: Project, stream: str) -> Iterator[Leftover]:
     for folder in _named(project.config.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
-        if _age_seconds(folder) > DRILL_WITHIN_SECONDS:
+        if _age_seconds(folder, project.clock.now()) > DRILL_WITHIN_SECONDS:
             yield Leftover(path=str(folder), of="a drill that was interrupted")
 
 
@@ -106,8 +105,8 @@ def _named(root: Path, pattern: str) -> list[Path]:
         return []
 
 
-def _age_seconds(folder: Path) -> float:
+def _age_seconds(folder: Path, now: float) -> float:
     try:
-        return SYSTEM_CLOCK.now() - folder.stat().st_mtime
+        return now - folder.stat().st_mtime
     except FileNotFoundError:
         return 0.0

@@ -15,8 +15,6 @@ from holdfast.ft_policies.doctor.findings import RepairKind
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
-from holdfast.observation.orphans import ORPHAN_HOURS, drop_orphans
-from holdfast.observation.tables import has_unentered, own_tables
 from holdfast.orchestration.jobs.base import (
     PlannedConfig,
     StreamConfig,
@@ -33,6 +31,7 @@ from holdfast.orchestration.playbooks.repair.repair import Repair
 from holdfast.orchestration.retention import (
     prune_epochs,
     prune_file_names,
+    prune_orphans,
     prune_records,
     rotate_logs,
     sample_growth,
@@ -136,24 +135,6 @@ def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, in
     if pages := project.store.retention.release_space():
         context.log.info("%s pages of the control store given back", pages)
     return counts
-
-
-def prune_orphans(project: Project, stream: str, *, dry_run: bool) -> list[str]:
-    """Drop the files that were staged for the own tables of the stream and never committed."""
-    since = project.store.now() - ORPHAN_HOURS * 3600
-    young_from = project.store.retention.first_epoch_since(stream, since)
-    return [
-        file
-        for path in own_tables(project, stream)
-        for file in drop_orphans(
-            project,
-            path,
-            young_from=young_from,
-            keep_log=path != project.config.dead_letters_path(stream)
-            and has_unentered(project, stream),
-            dry_run=dry_run,
-        )
-    ]
 
 
 def _report(

@@ -20,7 +20,6 @@ from holdfast.orchestration.jobs.base import (
 from holdfast.orchestration.outcomes import outcome_of
 from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover import Recover
-from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Incident, IncidentState
 from holdfast.resources.control_store.tables.incidents import CLAIM_SECONDS
 from holdfast.resources.project import Project
@@ -43,17 +42,16 @@ class Claim:
     project: Project
     incident: str
     owner: str
-    clock: Clock = SYSTEM_CLOCK
     _renewed: float = 0.0
 
     def take(self) -> Incident | None:
         """Take or renew the claim; `None` if another run holds it, or if the incident is closed."""
-        self._renewed = self.clock.monotonic()
+        self._renewed = self.project.clock.monotonic()
         return self.project.store.incidents.claim(self.incident, self.owner, CLAIM_SECONDS)
 
     def keep_alive(self) -> None:
         """Renew the claim every few seconds; raises if it is lost, since the run must stop then."""
-        if self.clock.monotonic() - self._renewed < RENEW_SECONDS:
+        if self.project.clock.monotonic() - self._renewed < RENEW_SECONDS:
             return
         if self.take() is None:
             raise ClaimLostError(

@@ -8,9 +8,7 @@ from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import HoldfastError, PermanentError
 from holdfast.ft_policies.playbooks.base import Step, plan_steps, step_fields
 from holdfast.ft_policies.playbooks.recover.steps import switch_change
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import JournalLine, Phase
-from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.process import BOOT, HOST, ProcessHandle, is_visible
 from holdfast.resources.project import Project
 
@@ -119,7 +117,7 @@ class Playbook(Protocol[FactsT, StepT]):
 class JournalWriter:
     """Writes the steps of one run to the journal."""
 
-    store: ControlStore
+    project: Project
     stream: str
     playbook: str
     run: str
@@ -128,7 +126,7 @@ class JournalWriter:
     def write(
         self, step: Step[Any], phase: Phase, seconds: float | None = None, **result: Any
     ) -> None:
-        self.store.journal.write(
+        self.project.store.journal.write(
             stream=self.stream,
             playbook=self.playbook,
             run=self.run,
@@ -143,16 +141,17 @@ class JournalWriter:
         """Write the intent, carry out the step, and write the result or the error."""
         performer = {"host": HOST, "boot": BOOT, **asdict(ProcessHandle.this())}
         self.write(step, Phase.INTENT, performer=performer)
-        began = SYSTEM_CLOCK.monotonic()
+        clock = self.project.clock
+        began = clock.monotonic()
         try:
             result = act(step)
         except BaseException as error:  # an interrupt, too: no other run should wait for this one
             hint = error.hint if isinstance(error, HoldfastError) else ""
             message = str(error) or type(error).__name__
-            seconds = SYSTEM_CLOCK.monotonic() - began
+            seconds = clock.monotonic() - began
             self.write(step, Phase.FAILED, seconds, error=message, hint=hint)
             raise
-        seconds = SYSTEM_CLOCK.monotonic() - began
+        seconds = clock.monotonic() - began
         self.write(step, Phase.DONE, seconds, **result.as_dict())
         return StepDone(step=step, seconds=seconds, result=result)
 
@@ -222,5 +221,6 @@ class StreamPlaybook(Playbook[FactsT, StepT]):
         return plan_playbook(self)
 
     def journal(self) -> JournalWriter:
-        store = self.project.store
-        return JournalWriter(store=store, stream=self.stream, playbook=self.name, run=self.run)
+        return JournalWriter(
+            project=self.project, stream=self.stream, playbook=self.name, run=self.run
+        )

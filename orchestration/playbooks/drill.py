@@ -36,7 +36,6 @@ from holdfast.orchestration.playbooks.drill_journal import (
 from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome, close_incident, outcome_of
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.process import ProcessHandle, find_process
 from holdfast.streaming.replica.fault_injection import block_object_store
@@ -137,11 +136,11 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         """Stop the processes of a replica, but not in a write: on SQLite that would stop all streams."""
         for _ in range(PAUSE_TRIES):
             stopped = {member.pid for member in process.send(signal.SIGSTOP)}
-            SYSTEM_CLOCK.sleep(PAUSE_SETTLES_SECONDS)
+            self.project.clock.sleep(PAUSE_SETTLES_SECONDS)
             if not stopped & self.project.store.lock_holders():
                 return
             process.send(signal.SIGCONT)
-            SYSTEM_CLOCK.sleep(PAUSE_SETTLES_SECONDS)
+            self.project.clock.sleep(PAUSE_SETTLES_SECONDS)
         raise TransientError(
             f"{self.stream} was not paused: its primary was writing to the control store in each of "
             f"{PAUSE_TRIES} attempts",

@@ -1,11 +1,8 @@
 """Starting a replica: its row first, then its folder, then its process."""
 
-import json
 import os
 import secrets
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.configs.project import ProjectConfig
@@ -25,7 +22,7 @@ from holdfast.resources.control_store.records import (
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.local_folders import require_one_host
 from holdfast.resources.priority import GIVING_WAY, LOWEST
-from holdfast.resources.process import BOOT, HOST, ProcessHandle, is_over, launch, log_tail
+from holdfast.resources.process import BOOT, HOST, ProcessHandle, is_over, launch
 from holdfast.resources.project import Project
 from holdfast.streaming.spec import ReplicaSpec
 
@@ -256,71 +253,3 @@ def require_folder(project: ProjectConfig, stream: StreamDeclaration) -> None:
 def _is_wanted(store: ControlStore, name: str) -> bool:
     row = store.streams.get(name)
     return row is not None and row.is_desired
-
-
-PATIENCE_SECONDS = 300.0
-START_SECONDS = 120.0  # Spark's own, before and after
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recomputed:
-    """The output of an epoch."""
-
-    rows: int
-    digest: str
-
-
-def recompute(
-    project: ProjectConfig,
-    spec: ReplicaSpec,
-    checkpoint: Path,
-    epoch: int,
-    *,
-    patience_seconds: float = PATIENCE_SECONDS,
-) -> Recomputed:
-    """Compute an epoch with the query of the stream; it decides and commits nothing."""
-    spec.save()
-    output = spec.folder / "driver.out"
-    command = [
-        sys.executable,
-        "-m",
-        "holdfast.streaming.query.recompute",
-        "--folder",
-        str(spec.folder),
-    ]
-    command += ["--checkpoint", str(checkpoint), "--epoch", str(epoch)]
-    command += ["--patience", str(patience_seconds)]
-    with output.open("wb") as sink:
-        try:
-            subprocess.run(  # noqa: S603 - the command is our own
-                command,
-                cwd=project.root,
-                env=driver_environment(project, spec.stream),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that it can give way, see `holdfast.resources.priority`
-                timeout=patience_seconds + START_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise TransientError(
-                f"epoch {epoch} was not computed within {patience_seconds + START_SECONDS:.0f} s",
-                hint="check the load of this host, and try again later",
-            ) from error
-    return _read(spec.folder)
-
-
-def _read(folder: Path) -> Recomputed:
-    """Read the result of the driver; an error has its cause, or the tail of its log."""
-    result = folder / "recomputed.json"
-    if not result.exists():
-        raise PermanentError(
-            f"the driver ended without a result: {log_tail(folder / 'driver.out')}",
-            hint="check the free memory: one more driver needs as much as that of the stream",
-        )
-    fields = json.loads(result.read_text())
-    if "digest" in fields:
-        return Recomputed(**fields)
-    kind = PermanentError if fields["lasts"] else TransientError
-    raise kind(fields["error"], hint=fields["hint"])

@@ -8,9 +8,13 @@ import shutil
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.observation.status import observe_stream
-from holdfast.orchestration.playbooks.launch import Recomputed, build_spec, recompute
+from holdfast.orchestration.playbooks.launch import build_spec
 from holdfast.orchestration.playbooks.lifecycle import snapshot_now
-from holdfast.orchestration.playbooks.prove import find_newest_provable
+from holdfast.orchestration.playbooks.recompute import (
+    Recomputed,
+    find_newest_provable,
+    recompute,
+)
 from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.records import Slot, SnapshotRow
 from holdfast.resources.project import Project

@@ -1,7 +1,6 @@
 """The prove playbook: proves a snapshot by computing the epoch after it again."""
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,8 +16,8 @@ from holdfast.ft_policies.playbooks.prove import (
     next_step,
 )
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
-from holdfast.orchestration.playbooks.launch import build_spec, recompute
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.orchestration.playbooks.launch import build_spec
+from holdfast.orchestration.playbooks.recompute import find_newest_provable, recompute
 from holdfast.resources.control_store.records import Slot, SnapshotRow
 from holdfast.resources.project import Project
 
@@ -52,7 +51,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
     _began: float = field(default=0.0, init=False)
 
     def begin(self) -> None:
-        self._began = SYSTEM_CLOCK.monotonic()
+        self._began = self.project.clock.monotonic()
         self._facts = self.preview()
 
     def preview(self) -> ProveFacts:
@@ -75,7 +74,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
     def act(self, step: ProveStep) -> StepResult:
         result = self._perform(step)
         facts = step.after(self.observe())
-        self._facts = replace(facts, seconds=SYSTEM_CLOCK.monotonic() - self._began)
+        self._facts = replace(facts, seconds=self.project.clock.monotonic() - self._began)
         return result
 
     def _perform(self, step: ProveStep) -> StepResult:
@@ -138,14 +137,3 @@ def require_provable(project: Project, stream: str, snapshot: str | None = None)
             hint="try again after the next epoch: a proof computes the epoch after the snapshot",
         )
     return newest
-
-
-def find_newest_provable(
-    project: Project, stream: str, rows: Sequence[SnapshotRow]
-) -> SnapshotRow | None:
-    """The first of these snapshots after which an epoch was committed whose input is complete."""
-    last, gaps = project.store.ledger.last(stream), project.store.gaps.of(stream)
-    if last is None:
-        return None
-    before = (row for row in rows if row.epoch < last.epoch)
-    return next((r for r in before if not any(gap.excuses(r.epoch + 1) for gap in gaps)), None)

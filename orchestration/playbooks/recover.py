@@ -43,7 +43,6 @@ from holdfast.orchestration.playbooks.declaration import apply_declaration, requ
 from holdfast.orchestration.playbooks.launch import launch_primary, require_whole, to_json
 from holdfast.orchestration.playbooks.recover_secondary import Measured, ReplicaLaunched
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
-from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
@@ -77,7 +76,6 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     incident: str | None = None
     follow: Callable[[StreamStatus], None] = lambda _: None
     """Called with each observation before a step is decided: raises if it belongs to another incident."""
-    clock: Clock = SYSTEM_CLOCK
     _began_at: float = field(default=0.0, init=False)
     _observed: StreamStatus | None = field(default=None, init=False)
 
@@ -142,7 +140,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             return StepSkipped()
         unless = None
         if status.verdict.health.needs_second_look:
-            self.clock.sleep(self.project.timings(self.stream).second_look_seconds)
+            self.project.clock.sleep(self.project.timings(self.stream).second_look_seconds)
             unless = Unless(sign=Sign.LIFE, primary=status.primary, lease=status.lease)
         elif status.verdict.health is Health.STUCK:
             unless = Unless(sign=Sign.EPOCH, primary=status.primary, lease=status.lease)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest
@@ -45,7 +44,7 @@ def adopt(
     project: Project, stream: str, manifest: Manifest, source: SnapshotVault
 ) -> Mapping[str, Any]:
     """Copy a snapshot from another vault into the stream's own; returns its packs and bytes."""
-    began, vault = SYSTEM_CLOCK.monotonic(), project.vault(stream)
+    began, vault = project.clock.monotonic(), project.vault(stream)
     copy = vault.adopt(manifest, source)
     pack_bytes = sum(copy.packs.values())
     project.store.snapshots.record(
@@ -55,7 +54,7 @@ def adopt(
             vault.manifest_key(copy.id),
             new_bytes=copy.state_bytes,
             requests=len(copy.packs) + 1,
-            seconds=SYSTEM_CLOCK.monotonic() - began,
+            seconds=project.clock.monotonic() - began,
         )
     )
     return {"packs": len(copy.packs), "bytes": pack_bytes}

@@ -47,13 +47,11 @@ def status(
 
 
 def _watch(project: "Project", names: list[str]) -> None:
-    from holdfast.resources.clock import SYSTEM_CLOCK
-
     with Live(auto_refresh=False, screen=False) as live:
         try:
             while True:
                 live.update(_view(project, names), refresh=True)
-                SYSTEM_CLOCK.sleep(REFRESH_SECONDS)
+                project.clock.sleep(REFRESH_SECONDS)
         except KeyboardInterrupt:
             return
 

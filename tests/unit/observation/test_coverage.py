@@ -36,7 +36,7 @@ def now(project: Project) -> TierCoverage:
 
 
 def a_run(project: Project, run: str, *, playbook: str = "switch") -> JournalWriter:
-    return JournalWriter(store=project.store, stream=CLICKS, playbook=playbook, run=run)
+    return JournalWriter(project=project, stream=CLICKS, playbook=playbook, run=run)
 
 
 def rows(value: object) -> list[dict[str, object]]:

@@ -44,7 +44,7 @@ def an_incident(project: Project, key: str, **detail: float) -> Incident:
 
 def done(project: Project, run: str, step: RecoverStep, *, incident: str | None) -> None:
     journal = JournalWriter(
-        store=project.store, stream=CLICKS, playbook="recover", run=run, incident=incident
+        project=project, stream=CLICKS, playbook="recover", run=run, incident=incident
     )
     journal.write(step, Phase.INTENT)
     journal.write(step, Phase.DONE, 2.0)

@@ -1,7 +1,7 @@
 """A silent primary is observed twice before it is believed to be lost: a clock may have been set."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -45,12 +45,12 @@ def beat(project: SimulatedProject) -> None:
 def test_a_clock_that_is_set_ahead_opens_no_incident(project: SimulatedProject) -> None:
     assert observe_stream(project, CLICKS).verdict.health is Health.DISPUTED
     pause = PauseThat(happens=lambda: beat(project))
-    assert due_recoveries(project, pause) == []
+    assert due_recoveries(replace(project, clock=pause)) == []
     assert pause.pauses == [project.timings(CLICKS).second_look_seconds]
 
 
 def test_a_primary_that_stays_silent_is_recovered(project: SimulatedProject) -> None:
-    [due] = due_recoveries(project, PauseThat())
+    [due] = due_recoveries(replace(project, clock=PauseThat()))
     assert due.incident.detail["health"] == "disputed"
 
 
@@ -59,7 +59,7 @@ def test_a_dead_process_needs_no_second_look(tmp_path: Path) -> None:
         a_wanted_stream(project)
         a_primary(project, "p1", alive=False)
         pause = PauseThat()
-        assert len(due_recoveries(project, pause)) == 1
+        assert len(due_recoveries(replace(project, clock=pause))) == 1
         assert pause.pauses == []
 
 
@@ -68,7 +68,7 @@ def test_only_a_primary_without_a_sign_of_life_is_fenced(
     project: SimulatedProject, *, lives: bool
 ) -> None:
     pause = PauseThat(happens=lambda: beat(project) if lives else None)
-    recover = Recover(project, CLICKS, "run", clock=pause)
+    recover = Recover(replace(project, clock=pause), CLICKS, "run")
     step = recover.decide(recover.observe())
     assert step is not None
     assert step.name == "Fence"

@@ -82,7 +82,7 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
 
 @pytest.fixture
 def journal(project: SimulatedProject) -> JournalWriter:
-    return JournalWriter(store=project.store, stream=CLICKS, playbook="count", run="r")
+    return JournalWriter(project=project, stream=CLICKS, playbook="count", run="r")
 
 
 def test_what_is_requested_is_recorded_at_once_and_the_steps_follow(journal: JournalWriter) -> None:

@@ -92,7 +92,7 @@ def test_a_step_that_contains_a_failed_one_names_it() -> None:
 
 def test_the_table_of_steps_has_the_reason_of_each_failed_step(tmp_path: Path) -> None:
     with a_running_project(tmp_path) as project:
-        journal = JournalWriter(store=project.store, stream=CLICKS, playbook="recover", run="run")
+        journal = JournalWriter(project=project, stream=CLICKS, playbook="recover", run="run")
         exited = ReplicaExit(ended=ReplicaState.DEAD, reason="did not exit within 30 s")
         for result in (Measured({}, failed="no room"), exited, StepResult()):
             journal.perform(AwaitCatchUp("p"), lambda _, result=result: result)

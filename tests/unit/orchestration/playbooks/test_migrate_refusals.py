@@ -7,8 +7,8 @@ import pytest
 from holdfast.configs.stream import OWNED_SPARK_CONF, StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
-from holdfast.orchestration.playbooks.launch import Recomputed
 from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
+from holdfast.orchestration.playbooks.recompute import Recomputed
 from holdfast.resources.control_store.records import DesiredState, SnapshotRow
 from holdfast.resources.project import Project
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER

@@ -124,7 +124,7 @@ def test_a_change_whose_performer_is_gone_is_gone_on_with_at_once(tmp_path: Path
     projects = standby_projects(tmp_path, tier="passive_replication")
     with projects.open() as project:
         project.store.tiers.desire(CLICKS, Tier.DEPLOYED, why="test", run="run-1")
-        journal = JournalWriter(store=project.store, stream=CLICKS, playbook="switch", run="run-1")
+        journal = JournalWriter(project=project, stream=CLICKS, playbook="switch", run="run-1")
         status = observe_stream(project, CLICKS)
         later, calls = replace(status, at=status.at + 6.0), list[bool]()
 

@@ -32,7 +32,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 
 def a_turn_under_way(project: Project) -> None:
-    run = JournalWriter(store=project.store, stream=STREAM, playbook="switch", run="cli-1")
+    run = JournalWriter(project=project, stream=STREAM, playbook="switch", run="cli-1")
     run.write(LaunchSecondary(), Phase.INTENT)
     run.write(LaunchSecondary(), Phase.DONE, 0.1, replica="s1")
     run.write(RECEIVE_ON, Phase.INTENT)
@@ -77,7 +77,7 @@ def test_between_two_steps_a_change_is_shown_with_what_is_to_come(
 ) -> None:
     a_secondary(project, observed=Switches(deploy=True, receive=True))
     a_turn_under_way(project)
-    run = JournalWriter(store=project.store, stream=STREAM, playbook="switch", run="cli-1")
+    run = JournalWriter(project=project, stream=STREAM, playbook="switch", run="cli-1")
     run.write(RECEIVE_ON, Phase.DONE, 2.0)
     (stream,) = holdfast_json(tmp_path, "status")["streams"]
     assert [(s["about"], s["phase"]) for s in stream["change"]["steps"]] == [

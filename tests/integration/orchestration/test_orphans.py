@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from moto.server import ThreadedMotoServer
 
 from holdfast.observation import orphans
-from holdfast.observation.orphans import drop_orphans
+from holdfast.orchestration.retention import drop_orphans
 from holdfast.resources.object_store.resolve import connector, delta_options
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.project import Project, open_project

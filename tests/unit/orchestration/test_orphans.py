@@ -9,9 +9,8 @@ import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
 from holdfast.ft_policies.errors import TransientError
-from holdfast.observation.orphans import drop_orphans
-from holdfast.orchestration.jobs.maintenance import prune_orphans
 from holdfast.orchestration.playbooks.compact import Compact
+from holdfast.orchestration.retention import drop_orphans, prune_orphans
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_table
 from tests.builders.delta_tables import a_commit, a_table, own_tables, words
