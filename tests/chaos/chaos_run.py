@@ -70,11 +70,13 @@ def build_parser(module: str, description: str | None) -> argparse.ArgumentParse
     return options
 
 
-def run_chaos(wanted: argparse.Namespace, body: Callable[[ChaosRun], None]) -> int:
+def run_chaos(
+    wanted: argparse.Namespace, body: Callable[[ChaosRun], None], report: Report | None = None
+) -> int:
     """Let it happen, and say what came of it."""
     os.environ["PYTHONPATH"] = str(REPO)  # drivers must find the tests' own applications
     folder = wanted.folder or Path(tempfile.mkdtemp(prefix="holdfast-chaos-"))
-    report = Report()
+    report = report or Report()
     report.say(f"at most {wanted.minutes:g} minutes, in {folder}")
     body(ChaosRun(folder, time.monotonic() + wanted.minutes * 60.0, report))
     sys.stdout.write(f"\n{report.table()}\n\n{report.verdict()}\n")

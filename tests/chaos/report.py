@@ -15,6 +15,8 @@ class Trial:
     what: str
     seconds: float | None = None
     failure: str = ""
+    refused: bool = False
+    """It is a command that was refused as documented: nothing was done to the stream."""
 
 
 @dataclass
@@ -29,7 +31,8 @@ class Report:
         """Keep a trial and show it."""
         self.trials.append(trial)
         took = "" if trial.seconds is None else f"next epoch after {trial.seconds:5.1f} s"
-        self.say(f"{trial.part:<22} {trial.what:<58} {trial.failure or took}")
+        ending = trial.failure or ("refused" if trial.refused else took)
+        self.say(f"{trial.part:<22} {trial.what:<58} {ending}")
 
     def say(self, line: str) -> None:
         """One line, with the time since the beginning."""
@@ -56,14 +59,6 @@ class Report:
         seconds = [trial.seconds for trial in trials if trial.seconds is not None]
         spans = f"{median(seconds):9.1f} {max(seconds):9.1f}" if seconds else f"{'-':>9} {'-':>9}"
         return f"{part:<22} {len(trials):>6} {failed:>6} {spans}"
-
-    def count(self, parts: Iterable[str]) -> dict[str, dict[str, int]]:
-        """How many trials of each of these parts there were, and how many of them held."""
-        trials = {part: [each for each in self.trials if each.part == part] for part in parts}
-        return {
-            part: {"injected": len(some), "survived": sum(not each.failure for each in some)}
-            for part, some in trials.items()
-        }
 
     def verdict(self) -> str:
         """The end of the story in a sentence."""

@@ -3,11 +3,16 @@
     python -m tests.chaos.soak --seed 7 --minutes 60 --engine postgresql
 
 Each stream, the services, the control store and the operators have a lane of faults; the faults of a lane follow each
-other, those of different lanes overlap. A fault is survived when the streams that it touches have committed two new
-epochs after it, or, for a command that only reads, when it has ended as documented. At the end every output is compared
-with a batch oracle, nothing may run on, and nothing may have grown beyond its bound. The same seed gives the same faults
-in the same order in each lane; when exactly they fall depends on the machine. Exit code 1 and a kept folder if
-anything did not hold.
+other, those of different lanes overlap. A fault is survived when what it hit works again (streams have a secondary, ship
+snapshots, Dagster's sensor ticks) and the streams that it touches have committed two new epochs. A command that changes a
+stream counts as a fault if it was done; one that was refused as documented, and one that only reads, are counted as
+commands and not as faults. At the end every output is compared with a batch oracle, nothing may run on, and nothing may
+have grown beyond its bound. The same seed gives the same faults in the same order in each lane; when exactly they fall
+depends on the machine. Exit code 1 and a kept folder if anything did not hold.
+
+One known fault is not injected: a control store that loses its last commit ends in a stream that stands still
+(`input_differs`), which leaves nothing to go on with. `tests/model` searches it (the bounds "lost commit …" of
+`scenarios.py`), `tests/unit/streaming/sinks/test_delta.py` has it with the real sink.
 """
 
 import argparse
@@ -18,7 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.chaos.chaos_run import ChaosRun, build_parser, run_chaos
@@ -32,20 +37,23 @@ from tests.chaos.soak_end import (
     require_settled,
     run_retention,
 )
-from tests.chaos.soak_faults import Injector, NotApplicableError
+from tests.chaos.soak_faults import Injector
 from tests.chaos.soak_plan import (
     NAMES,
     Engine,
     Injection,
     Kind,
     Lane,
+    NotApplicableError,
+    Outcome,
+    Role,
     Work,
     build_schedule,
     kinds_of,
 )
 from tests.chaos.soak_project import SoakProject, SoakStream, a_soak_project
+from tests.chaos.soak_report import SoakReport
 
-READ_ONLY = {"status", "doctor", "snapshot"}
 OPERATORS = 2
 IDLE_SECONDS = 1.0
 
@@ -105,23 +113,25 @@ class Soak:
 
     def _inject(
         self, injection: Injection, stream: SoakStream, streams: Sequence[SoakStream]
-    ) -> tuple[str, float | None]:
-        what = self.injector.inject(injection, stream)
-        if injection.kind.name in READ_ONLY:
-            return what, None
+    ) -> tuple[Outcome, float | None]:
+        outcome = self.injector.inject(injection, stream)
+        if injection.kind.role is Role.READ:
+            return outcome, None
         touched = [stream] if injection.kind.lane in (Lane.STREAM, Lane.OPERATOR) else streams
-        return f"{stream.name if len(touched) == 1 else ''} {what}", max(
-            each.await_new_epochs() for each in touched
-        )
+        seconds = max(each.await_new_epochs() for each in touched)
+        name = stream.name if len(touched) == 1 else ""
+        return replace(outcome, what=f"{name} {outcome.what}"), seconds
 
     def _hold(self, part: str, act: Callable[[], object]) -> bool:
         """Do something and note it; false if it could not be done at this moment."""
+        note = self.run.report.note
         try:
             match act():
-                case (str(what), seconds):
-                    self.run.report.note(Trial(part=part, what=what.strip()[:200], seconds=seconds))
+                case (Outcome(what, refused), seconds):
+                    what = what.strip()[:200]
+                    note(Trial(part=part, what=what, seconds=seconds, refused=refused))
                 case what:
-                    self.run.report.note(Trial(part=part, what=str(what or "")))
+                    note(Trial(part=part, what=what if isinstance(what, str) else ""))
         except NotApplicableError:
             return False
         except Exception as error:  # noqa: BLE001 - whatever it is, the run did not hold
@@ -130,7 +140,7 @@ class Soak:
             story.write_text(traceback.format_exc())
             summary = str(error).splitlines()[0][:300] if str(error) else repr(error)
             failure = f"FAILED: {summary}"
-            self.run.report.note(Trial(part=part, what=f"see {story}", failure=failure))
+            note(Trial(part=part, what=f"see {story}", failure=failure))
             self.soak.over.set()
         return True
 
@@ -147,7 +157,7 @@ class Soak:
         streams = self.soak.streams.values()
         for stream in streams:
             self._hold("stopped", stream.stop)
-        self.soak.dagster.stop()
+        self._hold("stopped", self.soak.dagster.stop)
         for stream in streams:
             self._hold("exact output", lambda: require_exact(stream))  # noqa: B023
         store = self.soak.project.store
@@ -155,25 +165,30 @@ class Soak:
         self._hold("pruned", lambda: run_retention(self.soak))
         embedded = self.soak.project.embedded_s3()
         if embedded is not None:
-            embedded.stop()
+            self._hold("stopped", embedded.stop)
         self._hold("nothing left", lambda: require_nothing_left(self.soak))
-        self.growth.update(measure_growth(self.soak))
         work = Work(
             epochs=sum(stream.epoch() + 1 for stream in streams),
             replicas=replicas,
             faults=faults,
             minutes=(time.monotonic() - self.run.report.began) / 60.0,
         )
-        self._hold("bounds", lambda: require_bounds(self.growth, work))
+        self._hold("bounds", lambda: self._require_bounds(work))
+
+    def _require_bounds(self, work: Work) -> None:
+        self.growth.update(measure_growth(self.soak))
+        require_bounds(self.growth, work)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it, show the table, and write the same as JSON."""
     wanted = _parser().parse_args(arguments)
 
+    report = SoakReport(names=tuple(wanted.faults), engine=wanted.engine)
+
     def body(run: ChaosRun) -> None:
         run.folder.mkdir(parents=True, exist_ok=True)
-        run.report.say(f"seed {wanted.seed}, {wanted.streams} streams, {wanted.engine}")
+        report.say(f"seed {wanted.seed}, {wanted.streams} streams, engine {wanted.engine}")
         with a_soak_project(run.folder, wanted.engine, wanted.streams) as project:
             soak = Soak(run=run, seed=wanted.seed, soak=project, injector=Injector(project))
             soak.go(wanted.faults)
@@ -181,19 +196,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "seed": wanted.seed,
             "engine": wanted.engine,
             "streams": wanted.streams,
-            "minutes": round((time.monotonic() - run.report.began) / 60.0, 1),
-            "faults": run.report.count(NAMES),
-            "checks": run.report.count(CHECKS),
+            "minutes": round((time.monotonic() - report.began) / 60.0, 1),
+            **report.as_dict(),
+            "checks": report.count_checks(CHECKS),
             "growth": soak.growth,
-            "failures": [f"{each.part}: {each.failure}" for each in run.report.failed],
+            "failures": [f"{each.part}: {each.failure}" for each in report.failed],
         }
-        file = (
-            wanted.json or Path(tempfile.gettempdir()) / f"soak-{wanted.engine}-{wanted.seed}.json"
-        )
+        name = f"soak-{wanted.engine}-{wanted.seed}.json"
+        file = wanted.json or Path(tempfile.gettempdir()) / name
         file.write_text(json.dumps(facts, indent=2))
-        run.report.say(f"the report as JSON: {file}")
+        report.say(f"the report as JSON: {file}")
 
-    return run_chaos(wanted, body)
+    return run_chaos(wanted, body, report)
 
 
 CHECKS = ("start", "settled", "stopped", "exact output", "pruned", "nothing left", "bounds")

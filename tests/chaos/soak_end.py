@@ -13,7 +13,7 @@ from holdfast.resources.vault import catalogue
 from tests.chaos.soak_plan import MEGABYTE, Engine, Work, list_excesses
 from tests.chaos.soak_project import PATIENCE_SECONDS, SoakProject, SoakStream, read_with_retries
 
-LEFT_SECONDS = 60.0
+LEFT_SECONDS = 120.0
 DIFFERENCES = {
     "digest_differs",
     "input_differs",
@@ -31,7 +31,7 @@ def require_settled(soak: SoakProject) -> None:
         stream.await_new_epochs()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while unsettled := read_with_retries(lambda stream=stream: _find_unsettled(stream)):
-            assert time.monotonic() < deadline, f"{stream.name}: {unsettled}: {stream.story()}"
+            assert time.monotonic() < deadline, f"{stream.name}: {unsettled}: {stream.tell()}"
             time.sleep(0.5)
 
 
@@ -55,6 +55,8 @@ def require_exact(stream: SoakStream) -> str:
     incidents = stream.project.store.incidents.of(stream.name, open_only=False)
     differences = [each for each in incidents if each.kind in DIFFERENCES]
     assert not differences, differences
+    wrong = stream.find_wrong_dead_letters()
+    assert not wrong, wrong
     return (
         f"{stream.name}: {proof.epochs} epochs, {proof.rows_in} rows in, {proof.rows_out} rows out"
     )
@@ -94,7 +96,13 @@ def measure_growth(soak: SoakProject) -> dict[str, float]:
     }
     logs = [*home.glob("logs/*"), *home.glob("replicas/*/*.log"), *home.glob("replicas/*/*.out")]
     sizes = [log.stat().st_size / MEGABYTE for log in logs]
-    tables = [Path(soak.project.config.table_path(name)) for name in soak.streams]
+    config = soak.project.config
+    paths = [
+        place(name)
+        for name in soak.streams
+        for place in (config.table_path, config.dead_letters_path)
+    ]
+    tables = [Path(path) for path in paths if path is not None]
     measured |= {
         "megabytes of one log": max(sizes, default=0.0),
         "megabytes of logs": sum(sizes),

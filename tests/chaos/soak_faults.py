@@ -2,23 +2,23 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias
 
 import psutil
 
-from holdfast.ft_policies.tiers import Tier
-from holdfast.orchestration.jobs.maintenance import PruneConfig, prune_snapshots
 from holdfast.resources.control_store.records import ReplicaRow
+from holdfast.resources.process import find_process
 from tests.chaos.faults import is_alive
-from tests.chaos.soak_plan import Injection
+from tests.chaos.soak_input import write_broken_file
+from tests.chaos.soak_operator import Operator
+from tests.chaos.soak_plan import Injection, Kind, Lane, NotApplicableError, Outcome
 from tests.chaos.soak_project import PATIENCE_SECONDS, SoakProject, SoakStream, read_with_retries
 from tests.live.faults import POINTS, arm, disarm
 from tests.live.postgres import (
@@ -30,18 +30,12 @@ from tests.live.postgres import (
 )
 from tests.live.stepped_clock import FILE as CLOCK_FILE, set_clock
 
-POINT_SECONDS = 30.0
-COMMAND_SECONDS = 420.0
+POINT_SECONDS = 60.0
+REMOVE_SECONDS = 30.0
 AHEAD = (60.0, 600.0, 3600.0)
 BACK = (-3.0, -30.0, -3600.0)
 LEADER = "services.supervisor"
-MOST_EPOCHS_BACK = 20
-DOCUMENTED = {"doctor": (0, 1, 3, 4)}
-Value = TypeVar("Value")
-
-
-class NotApplicableError(Exception):
-    """There is nothing to inject the fault into at this moment."""
+Action: TypeAlias = Callable[[Injection, SoakStream], str | Outcome]
 
 
 class Injector:
@@ -49,13 +43,19 @@ class Injector:
 
     def __init__(self, soak: SoakProject) -> None:
         self._soak = soak
-        self._memory_megabytes = 1024
+        self._operator = Operator(soak)
 
-    def inject(self, injection: Injection, stream: SoakStream) -> str:
+    def find_action(self, kind: Kind) -> Action:
+        """The method that injects faults of a kind."""
+        owner = self._operator if kind.lane is Lane.OPERATOR else self
+        action: Action = getattr(owner, f"_{kind.name.replace('-', '_')}")
+        return action
+
+    def inject(self, injection: Injection, stream: SoakStream) -> Outcome:
         """Inject a fault of any kind, and heal it."""
-        act = getattr(self, f"_{injection.kind.name.replace('-', '_')}")
         try:
-            return str(act(injection, stream))
+            outcome = self.find_action(injection.kind)(injection, stream)
+            return Outcome(outcome) if isinstance(outcome, str) else outcome
         except (psutil.NoSuchProcess, ProcessLookupError) as error:
             # a process that has ended by itself before the fault comes cannot have it
             raise NotApplicableError from error
@@ -71,21 +71,22 @@ class Injector:
         return f"of {row.id}"
 
     def _kill_at_point(self, injection: Injection, stream: SoakStream) -> str:
-        row, point = self._primary(stream), _choose(POINTS, injection)
+        row, point = self._primary(stream), injection.choose(POINTS)
         arm(stream.root, point, read_with_retries(stream.epoch), replica=row.id)
         deadline = time.monotonic() + POINT_SECONDS
         while is_alive(row) and time.monotonic() < deadline:
             time.sleep(0.1)
-        disarm(stream.root, row.id)
-        if is_alive(row):
-            raise NotApplicableError  # it did not come to the point: another fault is in the way
+        if disarm(stream.root, row.id):
+            raise NotApplicableError  # another fault is in the way, or has killed it
         return f"{row.id} {point}"
 
     def _kill_secondary(self, _: Injection, stream: SoakStream) -> str:
         row = read_with_retries(stream.look).secondary
         if row is None or not is_alive(row):
             raise NotApplicableError
-        return f"{stream.hit(row).id}"
+        stream.hit(row)
+        stream.await_secondary()
+        return row.id
 
     def _kill_both(self, _: Injection, stream: SoakStream) -> str:
         status = read_with_retries(stream.look)
@@ -110,36 +111,69 @@ class Injector:
             self._wait(injection)
         return f"of {row.id} for {injection.seconds:.0f} s"
 
-    def _corrupt_snapshot(self, _: Injection, stream: SoakStream) -> str:
+    def _pause_secondary(self, injection: Injection, stream: SoakStream) -> str:
+        row = read_with_retries(stream.look).secondary
+        if row is None or row.pid is None or not is_alive(row):
+            raise NotApplicableError
+        with paused([psutil.Process(row.pid)]):
+            self._wait(injection)
+        stream.await_secondary()
+        return f"{row.id} for {injection.seconds:.0f} s"
+
+    def _corrupt_snapshot(self, injection: Injection, stream: SoakStream) -> str:
         """The newest snapshot loses its end after the drivers that might need it are killed."""
+        if not self._find_packs(stream)[1]:
+            raise NotApplicableError
+        killed = self._kill_both(injection, stream)
+        newest, packs = self._find_packs(
+            stream
+        )  # the drivers may have shipped until they were killed
+        for pack in packs:
+            with suppress(FileNotFoundError):
+                os.truncate(pack, max(pack.stat().st_size - 7, 0))
+        if not packs:
+            stream.await_new_epochs()
+            raise NotApplicableError
+        return f"{newest}, {killed}"
+
+    def _find_packs(self, stream: SoakStream) -> tuple[str, list[Path]]:
+        """The newest snapshot, and the packs that were written for it."""
         newest = read_with_retries(lambda: self._soak.project.store.snapshots.newest(stream.name))
         if newest is None:
-            raise NotApplicableError
-        killed = self._kill_both(_, stream)
+            return "", []
         packs = self._soak.home / "objects" / "holdfast" / stream.name / "packs"
-        for pack in packs.glob(f"{newest.id}*.pack"):
-            os.truncate(pack, max(pack.stat().st_size - 7, 0))
-        return f"{newest.id}, {killed}"
+        return newest.id, list(packs.glob(f"{newest.id}*.pack"))
+
+    def _lost_folder(self, _: Injection, stream: SoakStream) -> str:
+        """The disk of the primary is lost with its driver and its Java."""
+        row = self._primary(stream)
+        process = find_process(row)
+        if process is None or not process.send(signal.SIGKILL):
+            raise NotApplicableError
+        deadline = time.monotonic() + REMOVE_SECONDS
+        while Path(row.folder).exists():  # its Java may still write
+            assert time.monotonic() < deadline, f"{row.folder} cannot be removed"
+            shutil.rmtree(row.folder, ignore_errors=True)
+        return row.id
 
     # files
 
     def _edited_yaml(self, injection: Injection, stream: SoakStream) -> str:
-        """While one file has a mistake, all streams go on."""
+        """While one file has a mistake, all streams go on; a restore of this one is finished when it is right again."""
         with stream.editing:
             right = stream.file.read_text()
-            wrong = _choose(
+            wrong = injection.choose(
                 (
                     right.replace('"tier"', '"teir"'),
                     right[: len(right) // 2],
                     right.replace('"kind"', '"sort"'),
-                ),
-                injection,
+                )
             )
             stream.edit(wrong)
             try:
                 self._wait(injection)
                 for each in self._soak.streams.values():
-                    each.await_new_epochs()
+                    each.await_new_epochs(unless=stream.is_restoring if each is stream else never)
             finally:
                 stream.edit(right)
         return f"of {stream.name} for {injection.seconds:.0f} s"
@@ -153,6 +187,16 @@ class Injector:
         finally:
             away.rename(folder)
         return f"of {stream.name} for {injection.seconds:.0f} s"
+
+    def _broken_input(self, _: Injection, stream: SoakStream) -> str:
+        """A file without a line that can be read; at the end the dead letters are compared with these files."""
+        folder = stream.root / "input"
+        name = write_broken_file(folder, len(list(folder.iterdir())))
+        files = self._soak.project.store.epoch_files
+        stream.await_condition(
+            lambda: bool(files.named(stream.name, [name])), f"epoch that has {name}"
+        )
+        return name
 
     def _full_disk(self, injection: Injection, stream: SoakStream) -> str:
         assert self._soak.small_disk is not None
@@ -171,26 +215,54 @@ class Injector:
     def _pause_s3(self, injection: Injection, _: SoakStream) -> str:
         with paused([self._find_s3()]):
             self._wait(injection)
+        self._await_new_snapshots()
         return f"for {injection.seconds:.0f} s"
 
     def _kill_s3(self, _injection: Injection, _: SoakStream) -> str:
         self._find_s3().kill()
+        self._await_new_snapshots()
         return ""
+
+    def _await_new_snapshots(self) -> None:
+        """Epochs need no object store; snapshots do."""
+        for stream in self._soak.streams.values():
+            stream.await_new_snapshot()
 
     def _kill_dagster(self, injection: Injection, _: SoakStream) -> str:
         self._soak.dagster.kill()
         self._wait(injection)
+        tick = self._soak.find_tick()
         self._soak.ensure_dagster()
+        self._soak.await_tick_after(tick)
         return f"for {injection.seconds:.0f} s"
 
     def _kill_dagster_process(self, injection: Injection, _: SoakStream) -> str:
-        processes = [psutil.Process(pid) for pid in self._soak.dagster.processes()]
         # not the leader: it is the one that starts the others again
-        others = [each for each in processes if not any(LEADER in word for word in each.cmdline())]
-        victim = _choose(sorted(others, key=lambda each: each.pid), injection)
+        others = [
+            each
+            for each in self._list_dagster()
+            if not any(LEADER in word for word in each.cmdline())
+        ]
+        if not others:
+            raise NotApplicableError
+        victim = injection.choose(sorted(others, key=lambda each: each.pid))
         name = " ".join(victim.cmdline()[1:4])
         victim.kill()
+        self._soak.await_tick_after(self._soak.find_tick())
         return name
+
+    def _pause_dagster(self, injection: Injection, _: SoakStream) -> str:
+        with paused(self._list_dagster()):
+            self._wait(injection)
+        self._soak.await_tick_after(self._soak.find_tick())
+        return f"for {injection.seconds:.0f} s"
+
+    def _list_dagster(self) -> list[psutil.Process]:
+        found = []
+        for pid in self._soak.dagster.processes():
+            with suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(pid))
+        return found
 
     # the control store
 
@@ -224,7 +296,7 @@ class Injector:
     def _clock_step(self, injection: Injection, _: SoakStream) -> str:
         """Ahead for good, or back for a while: sources by the clock then have nothing new until it is set right."""
         ahead = float((self._soak.root / CLOCK_FILE).read_text())
-        step = _choose((*AHEAD, *BACK), injection)
+        step = injection.choose((*AHEAD, *BACK))
         self._set_clock(ahead + step)
         if step < 0:
             try:
@@ -239,107 +311,6 @@ class Injector:
         set_clock(self._soak.root, ahead_seconds)
         if self._is_postgresql:
             shift_server_clock(self._url, ahead_seconds)
-
-    # the operator
-
-    def _status(self, injection: Injection, stream: SoakStream) -> str:
-        return self._command("status", *_choose(((), (stream.name,), ("--json",)), injection))
-
-    def _doctor(self, injection: Injection, stream: SoakStream) -> str:
-        return self._command("doctor", stream.name, *_choose(((), ("--deep",)), injection))
-
-    def _snapshot(self, _: Injection, stream: SoakStream) -> str:
-        return self._command("snapshot", stream.name)
-
-    def _switch(self, injection: Injection, stream: SoakStream) -> str:
-        return self._command("switch", stream.name, _choose(tuple(Tier), injection))
-
-    def _migrate(self, injection: Injection, stream: SoakStream) -> str:
-        protocol = _choose(("interruption_free", "replay", "legacy"), injection)
-        with stream.editing:
-            declaration = json.loads(stream.file.read_text())
-            self._memory_megabytes += 1
-            declaration["resources"]["driver_memory"] = f"{self._memory_megabytes}m"
-            stream.edit(json.dumps(declaration))
-            return self._command("migrate", stream.name, "--protocol", protocol)
-
-    def _drill(self, injection: Injection, stream: SoakStream) -> str:
-        fault = _choose(("kill", "pause", "cut_off"), injection)
-        return self._command("drill", stream.name, "--fault", fault, "--seconds", "10", "--yes")
-
-    def _compact(self, _: Injection, stream: SoakStream) -> str:
-        return self._command("compact", stream.name)
-
-    def _restore(self, injection: Injection, stream: SoakStream) -> str:
-        outcome = self._command(*self._restore_words(injection, stream))
-        self._finish_restore(stream)
-        return outcome
-
-    def _killed_restore(self, injection: Injection, stream: SoakStream) -> str:
-        words = self._restore_words(injection, stream)
-        with self._start(*words) as process:
-            self._wait(injection)
-            process.kill()
-        self._finish_restore(stream)
-        return f"{' '.join(words)} after {injection.seconds:.0f} s"
-
-    @staticmethod
-    def _restore_words(injection: Injection, stream: SoakStream) -> tuple[str, ...]:
-        back = 1 + int(injection.draw * MOST_EPOCHS_BACK)
-        epoch = max(0, read_with_retries(stream.epoch) - back)
-        return "restore", stream.name, "--epoch", str(epoch), "--yes"
-
-    def _finish_restore(self, stream: SoakStream) -> None:
-        """What the documentation advises for a restore that was cut short: run the command again."""
-        restores = self._soak.project.store.restores
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (restore := read_with_retries(lambda: restores.newest(stream.name))) is not None:
-            if restore.finished:
-                return
-            assert time.monotonic() < deadline, f"{stream.name}: unfinished: {restore}"
-            self._command("restore", stream.name, "--yes")
-
-    def _killed_command(self, injection: Injection, stream: SoakStream) -> str:
-        tier = _choose(tuple(Tier), injection)
-        with self._start("switch", stream.name, tier) as process:
-            self._wait(injection)
-            process.kill()
-        return f"switch {stream.name} {tier} after {injection.seconds:.0f} s"
-
-    def _retention(self, _injection: Injection, _: SoakStream) -> str:
-        try:
-            self._soak.dagster.ask(prune_snapshots.name, prune=PruneConfig())
-        except Exception as error:  # the client raises whatever its transport does
-            raise NotApplicableError from error  # Dagster is not there to be asked
-        return "asked of Dagster"
-
-    def _command(self, *words: str) -> str:
-        """Run a command to its end, which has to be a documented one; says how it ended."""
-        with self._start(*words) as process:
-            try:
-                output, _ = process.communicate(timeout=COMMAND_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise AssertionError(
-                    f"{' '.join(words)}: no end in {COMMAND_SECONDS:.0f} s"
-                ) from None
-        outcome = f"{' '.join(words)}: exit code {process.returncode}: {output.strip()[-2000:]}"
-        assert process.returncode in DOCUMENTED.get(words[0], (0, 1)), outcome
-        assert "Traceback" not in output, outcome
-        if process.returncode != 1:
-            return f"{' '.join(words)}: {process.returncode}"
-        assert "hint:" in output or words[0] == "drill", outcome
-        return f"{' '.join(words)}: 1, {' '.join(output.split())[-150:]}"
-
-    def _start(self, *words: str) -> "subprocess.Popen[str]":
-        holdfast = Path(sys.executable).with_name("holdfast")
-        return subprocess.Popen(
-            [holdfast, "--project", self._soak.root, *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-        )
 
     # what they share
 
@@ -363,12 +334,14 @@ class Injector:
             if row is not None and row.pid is not None and is_alive(row):
                 return row
             time.sleep(0.2)
-        raise AssertionError(f"{stream.name} has no primary: {stream.story()}")
+        raise AssertionError(f"{stream.name} has no primary: {stream.tell()}")
 
     def _find_s3(self) -> psutil.Process:
-        return psutil.Process(
-            json.loads((self._soak.home / "object_store.json").read_text())["pid"]
-        )
+        record = json.loads((self._soak.home / "object_store.json").read_text())
+        process = psutil.Process(record["pid"])
+        if process.status() == psutil.STATUS_ZOMBIE:
+            raise NotApplicableError
+        return process
 
 
 @contextmanager
@@ -397,5 +370,5 @@ def _find_java(row: ReplicaRow) -> psutil.Process:
     return java[0]
 
 
-def _choose(values: Sequence[Value], injection: Injection) -> Value:
-    return values[int(injection.draw * len(values))]
+def never() -> bool:
+    return False

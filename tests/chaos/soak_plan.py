@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from tests.chaos.circuit import seed_random
+
+Value = TypeVar("Value")
 
 
 class Engine(StrEnum):
@@ -24,12 +27,23 @@ class Lane(StrEnum):
     OPERATOR = "operator"
 
 
+class Role(StrEnum):
+    """What a kind is in the report."""
+
+    FAULT = "fault"
+    CHANGE = "change"
+    """A command that changes the stream: it counts as a fault once it has ended with success."""
+    READ = "read"
+    """A command that leaves the stream as it is: it never counts as a fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of fault: how often it comes in a round, and from how many to how many seconds it lasts."""
 
     name: str
     lane: Lane
+    role: Role = Role.FAULT
     often: int = 1
     seconds: tuple[float, float] = (0.0, 1.0)
     engine: Engine | None = None
@@ -46,29 +60,34 @@ KINDS = (
     Kind("kill-both", Lane.STREAM),
     Kind("pause-python", Lane.STREAM, seconds=(2.0, 20.0)),
     Kind("pause-java", Lane.STREAM, seconds=(2.0, 20.0)),
+    Kind("pause-secondary", Lane.STREAM, seconds=(2.0, 20.0)),
     Kind("corrupt-snapshot", Lane.STREAM),
+    Kind("lost-folder", Lane.STREAM),
     Kind("edited-yaml", Lane.STREAM, seconds=(5.0, 20.0)),
     Kind("missing-input", Lane.STREAM, often=2, seconds=(5.0, 20.0), trait=FILES),
+    Kind("broken-input", Lane.STREAM, trait=FILES),
     Kind("full-disk", Lane.STREAM, often=2, seconds=(5.0, 15.0), trait=SMALL_DISK),
     Kind("pause-s3", Lane.SERVICES, often=2, seconds=(2.0, 20.0)),
     Kind("kill-s3", Lane.SERVICES),
     Kind("kill-dagster", Lane.SERVICES, seconds=(1.0, 15.0)),
     Kind("kill-dagster-process", Lane.SERVICES),
+    Kind("pause-dagster", Lane.SERVICES, seconds=(2.0, 20.0)),
     Kind("pause-database", Lane.STORE, often=2, seconds=(2.0, 15.0)),
     Kind("read-only-database", Lane.STORE, seconds=(2.0, 15.0), engine=Engine.POSTGRESQL),
     Kind("restart-database", Lane.STORE, engine=Engine.POSTGRESQL),
     Kind("clock-step", Lane.STORE, often=2, seconds=(5.0, 15.0)),
-    Kind("status", Lane.OPERATOR, often=2),
-    Kind("doctor", Lane.OPERATOR),
-    Kind("snapshot", Lane.OPERATOR, often=2),
-    Kind("switch", Lane.OPERATOR, often=2),
-    Kind("migrate", Lane.OPERATOR),
-    Kind("drill", Lane.OPERATOR),
-    Kind("restore", Lane.OPERATOR),
-    Kind("compact", Lane.OPERATOR),
+    Kind("status", Lane.OPERATOR, Role.READ),
+    Kind("doctor", Lane.OPERATOR, Role.READ),
+    Kind("snapshot", Lane.OPERATOR, Role.READ),
+    Kind("switch", Lane.OPERATOR, Role.CHANGE, often=2),
+    Kind("migrate", Lane.OPERATOR, Role.CHANGE),
+    Kind("drill", Lane.OPERATOR, Role.CHANGE),
+    Kind("restore", Lane.OPERATOR, Role.CHANGE),
+    Kind("compact", Lane.OPERATOR, Role.CHANGE),
+    Kind("retention", Lane.OPERATOR, Role.CHANGE),
     Kind("killed-command", Lane.OPERATOR, seconds=(2.0, 10.0)),
+    Kind("killed-migrate", Lane.OPERATOR, seconds=(5.0, 40.0)),
     Kind("killed-restore", Lane.OPERATOR, seconds=(2.0, 20.0)),
-    Kind("retention", Lane.OPERATOR),
 )
 NAMES = tuple(kind.name for kind in KINDS)
 
@@ -80,6 +99,22 @@ class Injection:
     kind: Kind
     seconds: float
     draw: float
+
+    def choose(self, values: Sequence[Value]) -> Value:
+        """One of them, by the seed."""
+        return values[int(self.draw * len(values))]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was injected; a command may have been refused as documented, and then it has injected nothing."""
+
+    what: str
+    refused: bool = False
+
+
+class NotApplicableError(Exception):
+    """There is nothing to inject the fault into at this moment."""
 
 
 def kinds_of(

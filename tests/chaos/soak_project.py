@@ -7,32 +7,34 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 import psutil
-import pyarrow as pa
-from pyarrow import parquet
+from sqlalchemy.exc import OperationalError
 
 from holdfast.apps.word_count.oracle import expected
-from holdfast.ft_policies.errors import TransientError
-from holdfast.ft_policies.tiers import Tier
+from holdfast.ft_policies.errors import HoldfastError, TransientError
+from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.proof import Proof, prove
+from holdfast.observation.tables import open_table_at
 from holdfast.resources.project import Project, open_project
-from holdfast.streaming.sources.base import Json, Split
+from tests.chaos.faults import is_alive
+from tests.chaos.soak_input import COLUMNS, WrittenFiles, find_wrong_dead_letters, write_input
 from tests.chaos.soak_plan import FILES, SMALL_DISK, Engine
 from tests.live.dagster_server import LiveDagster, a_live_dagster
 from tests.live.postgres import fresh_database, shift_server_clock
 from tests.live.stepped_clock import follow_clock
 from tests.live.stream import DECLARATION, ON_ROCKSDB, REPO, LiveStream
 
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 600.0
+"""A replica that is stuck is given up after 90 s, the next one after 180 s, and each start may take a minute."""
 LOOK_SECONDS = 0.2
+DAGSTER_LOOK_SECONDS = 2.0
 DISK_MEGABYTES = 256
-FILE_SECONDS, FILE_ROWS = 1.5, 60
 Value = TypeVar("Value")
 
 COMMON: dict[str, Any] = {
@@ -52,10 +54,11 @@ COMMON: dict[str, Any] = {
 }
 LINES_SOURCE: dict[str, Any] = {
     "kind": "files",
-    "format": "parquet",
-    "schema": "event_time timestamp, key int",
+    "format": "jsonl",
+    "schema": COLUMNS,
     "settle": 0.5,
     "poll": 0.5,
+    "dead_letters": {"most": 1.0},
 }
 DEPLOYMENT: dict[str, Any] = {
     "retention": {"restore_window": "3d", "records": "1h"},
@@ -78,35 +81,75 @@ class SoakStream(LiveStream):
         scratch.write_text(text)
         scratch.replace(self.file)
 
-    def await_new_epochs(self, count: int = 2) -> float:
-        """Wait until the stream has committed so many epochs more; returns the seconds that took."""
+    def await_new_epochs(
+        self, count: int = 2, *, unless: Callable[[], bool] = lambda: False
+    ) -> float:
+        """Wait until the stream has committed so many epochs more; returns the seconds that took.
+
+        A restore takes the stream back: then it is as many epochs after the one that it went back to.
+        """
         began = time.monotonic()
-        goal = read_with_retries(self.epoch) + count
-        while (reached := read_with_retries(self.epoch)) < goal:
+        lowest = reached = read_with_retries(self.epoch)
+        while reached < lowest + count and not read_with_retries(unless):
             waited = time.monotonic() - began
             assert waited < PATIENCE_SECONDS, (
-                f"{self.name} has committed {reached} and not {goal} after {waited:.0f} s: {self.story()}"
+                f"{self.name} has committed {reached} and not {lowest + count} after {waited:.0f} s: {self.tell()}"
             )
             time.sleep(LOOK_SECONDS)
+            reached = read_with_retries(self.epoch)
+            lowest = min(lowest, reached)
         return time.monotonic() - began
+
+    def await_new_snapshot(self) -> None:
+        """Wait for a snapshot that nothing knows yet: the object store takes and gives again."""
+        known = read_with_retries(self._snapshots)
+        self.await_condition(lambda: bool(self._snapshots() - known), "new snapshot")
+
+    def await_secondary(self) -> None:
+        """Wait until a secondary lives, unless the tier needs none."""
+
+        def is_there() -> bool:
+            status = self.look()
+            row = status.secondary
+            return not SECONDARY[status.tier].deploy or (row is not None and is_alive(row))
+
+        self.await_condition(is_there, "secondary")
+
+    def await_condition(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something that the control store shows."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not read_with_retries(condition):
+            assert time.monotonic() < deadline, f"{self.name} has no {what}: {self.tell()}"
+            time.sleep(LOOK_SECONDS)
+
+    def is_restoring(self) -> bool:
+        """Whether a restore was begun that is not finished."""
+        restore = self.project.store.restores.newest(self.name)
+        return restore is not None and not restore.finished
+
+    def tell(self) -> str:
+        """The story of a failure."""
+        return read_with_retries(self.story)
+
+    def _snapshots(self) -> set[str]:
+        return {row.id for row in self.project.store.snapshots.of(self.name)}
+
+    def _note(self) -> None:
+        """What is left in the end is found by its folder; the control store may not answer during a fault."""
 
     def prove(self) -> Proof:
         source = WrittenFiles(self.root / "input") if FILES in self.traits else None
         return prove(self.project, self.name, expected, source=source)
 
-
-@dataclass(frozen=True, slots=True)
-class WrittenFiles:
-    """The input files as pandas reads them."""
-
-    folder: Path
-
-    def splits(self, taken: Json) -> Sequence[Split]:
-        return [Split(input=file) for file in taken["files"]]
-
-    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        frame = pd.read_parquet(self.folder / split.input["name"])
-        yield from pa.Table.from_pandas(frame, preserve_index=False).to_batches()
+    def find_wrong_dead_letters(self) -> list[str]:
+        """The broken lines of its input that its dead letters do not have exactly once."""
+        path = self.project.config.dead_letters_path(self.name)
+        table = None if path is None else open_table_at(self.project, path)
+        rejected = (
+            pd.DataFrame(columns=["file", "position"]) if table is None else table.to_pandas()
+        )
+        names = [file.name for file in (self.root / "input").glob("*-broken.jsonl")]
+        return find_wrong_dead_letters(rejected, names if FILES in self.traits else [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +173,43 @@ class SoakProject:
         return self.project.config.home
 
     def ensure_dagster(self) -> None:
-        """What the systemd timer does: start Dagster unless it runs."""
+        """What the systemd timer does: start Dagster unless it runs, again and again."""
+
+        def is_started() -> bool:
+            try:
+                self.dagster.ensure()
+            except HoldfastError:
+                return False
+            return True
+
+        self._await_dagster(is_started, "does not start")
+
+    def find_tick(self) -> int:
+        """The newest tick of the recovery sensor, ended or not."""
+        ticks: list[int] = []
+
+        def is_read() -> bool:
+            ticks.append(self.dagster.newest_tick())
+            return True
+
+        self._await_dagster(is_read, "has no storage")
+        return ticks[-1]
+
+    def await_tick_after(self, tick: int) -> None:
+        """Wait until Dagster is healthy and its recovery sensor has looked at the streams again."""
+        self._await_dagster(
+            lambda: self.dagster.is_ready() and self.dagster.newest_tick(ended=True) > tick,
+            "is not ready again",
+        )
+
+    def _await_dagster(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            try:
-                return self.dagster.ensure()
-            except TransientError:
-                assert time.monotonic() < deadline, "Dagster does not start"
+            with suppress(OperationalError):  # another process writes to Dagster's storage
+                if condition():
+                    return
+            assert time.monotonic() < deadline, f"Dagster {what}"
+            time.sleep(DAGSTER_LOOK_SECONDS)
 
     def list_processes(self) -> list[psutil.Process]:
         """All processes that work for the project: in its folder, or with it in their command line."""
@@ -146,11 +219,12 @@ class SoakProject:
                 ours = process.cwd().startswith(str(self.root)) or any(
                     str(self.root) in word for word in process.cmdline()
                 )
-                if ours and process.pid != os.getpid() and not _is_ancestor(process):
+                runs = ours and process.status() != psutil.STATUS_ZOMBIE
+                if runs and process.pid != os.getpid() and not _is_ancestor(process):
                     processes.append(process)
             except (psutil.Error, OSError):
                 continue
-        return [process for process in processes if process.status() != psutil.STATUS_ZOMBIE]
+        return processes
 
 
 def _is_ancestor(process: psutil.Process) -> bool:
@@ -168,24 +242,6 @@ def read_with_retries(read: Callable[[], Value]) -> Value:
             if time.monotonic() > deadline:
                 raise
             time.sleep(LOOK_SECONDS)
-
-
-def write_input(folder: Path, over: threading.Event) -> None:
-    """A file every moment, the rows of each a function of its number; a folder that is away is waited for."""
-    number = 0
-    while not over.wait(FILE_SECONDS):
-        at = pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(
-            [number * FILE_SECONDS + row / FILE_ROWS for row in range(FILE_ROWS)], unit="s"
-        )
-        keys = [(number * 7 + row * row) % 100 for row in range(FILE_ROWS)]
-        scratch = folder.parent / "next.parquet"
-        table = pa.table({"event_time": at.as_unit("us"), "key": pa.array(keys, pa.int32())})
-        parquet.write_table(table, scratch)
-        try:
-            scratch.rename(folder / f"{number:08}.parquet")
-        except FileNotFoundError:
-            continue
-        number += 1
 
 
 @contextmanager
@@ -254,6 +310,8 @@ def a_soak_project(folder: Path, engine: Engine, streams: int) -> Iterator[SoakP
             yield soak
         finally:
             soak.over.set()
-            dagster.stop()
+            with suppress(HoldfastError):  # what does not end in time is killed
+                dagster.stop()
             for process in soak.list_processes():
-                process.kill()
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()

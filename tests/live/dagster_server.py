@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import dagster as dg
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import TickStatus
 from dagster_graphql import DagsterGraphQLClient
 
 from holdfast.configs.project import ProjectConfig
+from holdfast.orchestration.sensors.recovery import recovery_sensor
 from holdfast.orchestration.services.dagster import DagsterServer
+from holdfast.orchestration.services.dagster_health import ask_health
 from holdfast.resources.service import find_free_port
 
 
@@ -41,6 +45,28 @@ class LiveDagster:
             dagster_run = instance.get_run_by_id(run)
         assert dagster_run is not None
         return dagster_run.status
+
+    def is_ready(self) -> bool:
+        """Whether the UI answers, the code is loaded and the daemons are healthy."""
+        running = self._server.find()
+        return running is not None and ask_health(running.url, self._server.token).ready
+
+    def newest_tick(self, *, ended: bool = False) -> int:
+        """The number of the newest tick of the recovery sensor; an `ended` one has looked at the streams."""
+        statuses = [TickStatus.SUCCESS, TickStatus.SKIPPED] if ended else None
+        with dg.DagsterInstance.from_config(str(self._home)) as instance:
+            states = instance.all_instigator_state(instigator_type=InstigatorType.SENSOR)
+            origins = [
+                (state.instigator_origin_id, state.selector_id)
+                for state in states
+                if state.name == recovery_sensor.name
+            ]
+            ticks = [
+                int(tick.tick_id)
+                for origin in origins
+                for tick in instance.get_ticks(*origin, limit=1, statuses=statuses)
+            ]
+        return max(ticks, default=0)
 
     def processes(self) -> list[int]:
         """The process ids of all that belongs to it."""

@@ -43,9 +43,13 @@ def arm(project: Path, point: str, after_epoch: int, *, replica: str | None = No
     scratch.rename(file)
 
 
-def disarm(project: Path, replica: str) -> None:
-    """Let this replica live, if it does."""
-    (project / _file_of(replica)).unlink(missing_ok=True)
+def disarm(project: Path, replica: str) -> bool:
+    """Let this replica live, if it does; false if it has come to the point, and so killed itself."""
+    try:
+        (project / _file_of(replica)).unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _file_of(replica: str) -> Path:

@@ -1,11 +1,11 @@
-"""What a soak takes from its seed, what it counts, and what it calls growth; no stream is started."""
+"""What a soak takes from its seed, and what it calls growth; no stream is started."""
 
 from collections import Counter
 from itertools import islice
+from typing import cast
 
 import pytest
 
-from tests.chaos.report import Report, Trial
 from tests.chaos.soak_faults import Injector
 from tests.chaos.soak_plan import (
     BOUNDS,
@@ -17,11 +17,13 @@ from tests.chaos.soak_plan import (
     Engine,
     Injection,
     Lane,
+    Role,
     Work,
     build_schedule,
     kinds_of,
     list_excesses,
 )
+from tests.chaos.soak_project import SoakProject
 
 WORK = Work(epochs=100, replicas=4, faults=10, minutes=5.0)
 
@@ -62,7 +64,8 @@ def test_only_streams_with_files_lose_their_input_and_only_postgresql_is_restart
         return {kind.name for kind in kinds_of(lane, engine=engine, names=NAMES, traits=traits)}
 
     with_traits = names(Lane.STREAM, Engine.SQLITE, FILES, SMALL_DISK)
-    assert with_traits - names(Lane.STREAM, Engine.SQLITE) == {"missing-input", "full-disk"}
+    of_files = {"missing-input", "broken-input", "full-disk"}
+    assert with_traits - names(Lane.STREAM, Engine.SQLITE) == of_files
     only_postgresql = names(Lane.STORE, Engine.POSTGRESQL) - names(Lane.STORE, Engine.SQLITE)
     assert only_postgresql == {"read-only-database", "restart-database"}
 
@@ -73,22 +76,21 @@ def test_a_subset_of_the_faults_can_be_chosen() -> None:
 
 
 def test_every_kind_can_be_injected() -> None:
-    missing = [
-        kind.name for kind in KINDS if not hasattr(Injector, f"_{kind.name.replace('-', '_')}")
-    ]
-    assert missing == []
+    injector = Injector(cast("SoakProject", None))
+    for kind in KINDS:
+        assert callable(injector.find_action(kind))
 
 
-def test_a_report_counts_what_was_injected_and_what_was_survived() -> None:
-    report = Report()
-    report.note(Trial(part="kill-java", what="one"))
-    report.note(Trial(part="kill-java", what="two", failure="FAILED: no epoch"))
-    report.note(Trial(part="settled", what=""))
-    assert report.count(["kill-java", "drill"]) == {
-        "kill-java": {"injected": 2, "survived": 1},
-        "drill": {"injected": 0, "survived": 0},
-    }
-    assert report.exit_code() == 1
+def test_only_commands_of_operators_are_no_faults() -> None:
+    commands = {kind.name: kind.role for kind in KINDS if kind.role is not Role.FAULT}
+    assert {kind.lane for kind in KINDS if kind.name in commands} == {Lane.OPERATOR}
+    reading = {name for name, role in commands.items() if role is Role.READ}
+    assert reading == {"status", "doctor", "snapshot"}
+
+
+def test_most_turns_of_an_operator_change_the_stream_or_kill_a_command() -> None:
+    turns = [kind for kind in KINDS if kind.lane is Lane.OPERATOR for _ in range(kind.often)]
+    assert sum(kind.role is Role.READ for kind in turns) * 4 <= len(turns)
 
 
 def test_a_bound_grows_with_the_work_that_was_done() -> None:
