@@ -28,6 +28,8 @@ FLOORS = (
     "apps",
 )
 SOURCE = (*FLOORS, "benchmarks", "scripts")
+# Text that is not Python, and is read by users or developers all the same.
+PROSE = ("*.md", "*.yaml", "*.toml", "*.properties", "Makefile", "scripts/*", ".ci/*")
 MAX_MODULES = 17
 MAX_LINES = 450
 
@@ -158,11 +160,11 @@ def find_problems(modules: list[Module]) -> dict[str, list[str]]:
     this = Path(__file__).resolve().relative_to(ROOT)
     source = [path for path in list_files("*.py") if path.parts[0] in SOURCE and path != this]
     tests = list_files("tests/*.py")
-    prose = [path for path in list_files("*.md", "*.yaml", "Makefile") if path.parts[0] != "tests"]
+    prose = [path for path in list_files(*PROSE) if path.parts[0] != "tests" and path != this]
     return {
         "sizes": list(find_sizes(modules)),
         "forbidden words": [
-            *find_words(source + prose),
+            *find_words(sorted({*source, *prose})),
             *find_words(tests, FORBIDDEN | OLD_NAMES),
         ],
         "vague names": list(find_vague_names(source + tests)),
