@@ -258,11 +258,11 @@ class Injector:
         return f"for {injection.seconds:.0f} s"
 
     def _list_dagster(self) -> list[psutil.Process]:
-        found = []
+        processes = []
         for pid in self._soak.dagster.processes():
             with suppress(psutil.NoSuchProcess):
-                found.append(psutil.Process(pid))
-        return found
+                processes.append(psutil.Process(pid))
+        return processes
 
     # the control store
 

@@ -84,10 +84,10 @@ class WrittenFiles:
 
 def find_wrong_dead_letters(rejected: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """What differs between a dead-letter table and one that has each line of these broken files once."""
-    found = Counter(zip(rejected["file"], rejected["position"].astype(int), strict=True))
+    written = Counter(zip(rejected["file"], rejected["position"].astype(int), strict=True))
     wanted = Counter((name, line + 1) for name in names for line in range(len(BROKEN_LINES)))
-    lost = [f"{name}:{line} is missing" for name, line in sorted((wanted - found).elements())]
+    lost = [f"{name}:{line} is missing" for name, line in sorted((wanted - written).elements())]
     extra = [
-        f"{name}:{line} is once too often" for name, line in sorted((found - wanted).elements())
+        f"{name}:{line} is once too often" for name, line in sorted((written - wanted).elements())
     ]
     return [*lost, *extra]

@@ -102,8 +102,8 @@ class SoakStream(LiveStream):
 
     def await_new_snapshot(self) -> None:
         """Wait for a snapshot that nothing knows yet: the object store takes and gives again."""
-        known = read_with_retries(self._snapshots)
-        self.await_condition(lambda: bool(self._snapshots() - known), "new snapshot")
+        old = read_with_retries(self._snapshots)
+        self.await_condition(lambda: bool(self._snapshots() - old), "new snapshot")
 
     def await_secondary(self) -> None:
         """Wait until a secondary lives, unless the tier needs none."""

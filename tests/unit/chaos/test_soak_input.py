@@ -73,7 +73,7 @@ def test_each_broken_line_is_a_dead_letter_once() -> None:
     assert wrong([*exact, ("b", 1)]) == ["b:1 is once too often"]
 
 
-def test_a_point_that_was_not_reached_is_told_from_one_that_killed(tmp_path: Path) -> None:
+def test_a_point_that_was_not_reached_differs_from_one_that_killed(tmp_path: Path) -> None:
     arm(tmp_path, "before staging", 3, replica="words-1")
     assert disarm(tmp_path, "words-1")
     assert not disarm(tmp_path, "words-1")
