@@ -118,7 +118,8 @@ def a_shipper(folder: Path, store: ControlStore, **checkpoint: object) -> Shippe
 
 def a_shipped_snapshot(project: Project, checkpoint: Path, epoch: int = 0) -> str:
     """A real snapshot of a tiny checkpoint, in the vault and in the catalogue."""
-    for name in ("metadata", f"offsets/{epoch}", f"commits/{epoch}"):
+    offsets = (f"offsets/{number}" for number in range(epoch + 1))
+    for name in ("metadata", *offsets, f"commits/{epoch}"):
         file = checkpoint / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{name}\n")
