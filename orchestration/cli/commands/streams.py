@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
 from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.playbook import Build, PlaybookCommand
 from holdfast.orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, terminal
@@ -70,7 +71,7 @@ def stop(
     ctx: typer.Context,
     *,
     streams: Streams,
-    patience: Patience = 90.0,
+    patience: Patience = LEAVE_WITHIN_SECONDS,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
