@@ -17,6 +17,7 @@ BETWEEN_STEPS_SECONDS = 5.0
 HAND_OVER_WITHIN_SECONDS = 10.0
 SLACK_SECONDS = 5.0
 DRILL_WITHIN_SECONDS = 3600.0
+SNAPSHOT_WITHIN_SECONDS = 120.0
 
 _SECONDARY_LEASES = 3  # no epoch waits for a secondary, and it may run at low priority
 _DISPATCH_SECONDS = 15.0  # the sensor's tick and the start of a run

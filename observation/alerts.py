@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from holdfast.resources.control_store.incident_kinds import LASTING, IncidentKind
 from holdfast.resources.control_store.records import Incident, IncidentSubject
 from holdfast.resources.control_store.recoveries import lost_at, recovered_at, recovery_sentence
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import LASTING, RECOVERY
 from holdfast.resources.notifiers import Alert, AlertKind
 from holdfast.resources.project import Project
 
@@ -30,7 +30,7 @@ def find_incident_alerts(project: Project, *, closed_since: float) -> list[Alert
 def _missed(project: Project, incident: Incident, at: float, *, waits: bool) -> Iterator[Alert]:
     """The objective that a recovery has missed; if the stream still `waits` for it, as soon as the time is over."""
     declared = project.config.streams.get(incident.stream)
-    is_loss = incident.kind == RECOVERY and incident.subject is IncidentSubject.PRIMARY
+    is_loss = incident.kind == IncidentKind.RECOVERY and incident.subject is IncidentSubject.PRIMARY
     if declared is None or not is_loss:
         return
     objective = declared.objective.recovery_time
@@ -64,9 +64,9 @@ def _recovery_seconds(project: Project, incident: Incident) -> float | None:
 def _open_too_long(project: Project, incident: Incident, at: float) -> Iterator[Alert]:
     """An incident that no run has closed in time; one that only an operator can close, at once."""
     name, age = incident.stream, at - float(incident.detail.get("since") or incident.opened_at)
-    if incident.kind == RECOVERY and age <= project.config.deployment.alert_after:
+    if incident.kind == IncidentKind.RECOVERY and age <= project.config.deployment.alert_after:
         return
-    by_hand = incident.kind != RECOVERY and incident.kind not in LASTING
+    by_hand = incident.kind != IncidentKind.RECOVERY and incident.kind not in LASTING
     close = f"; then `holdfast incidents --close {incident.id[:8]} --why TEXT`" if by_hand else ""
     yield Alert(
         kind=AlertKind.INCIDENT_OPEN,

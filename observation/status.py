@@ -23,6 +23,7 @@ from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
 from holdfast.ft_policies.tiers import OFF, Tier, covered
 from holdfast.observation.lag import find_tolerated_lag, lag_readings
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     Epoch,
     Lease,
@@ -37,7 +38,6 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.process import find_process_state
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 
 RECENT_EPOCHS = 100  # epochs: a copy is compared soon after its epoch is committed
 INPUT_AWAY_SECONDS = 60.0  # longer than the pause between two attempts of a query
@@ -98,7 +98,7 @@ def _difference(store: ControlStore, migration: Migration, target: ReplicaRow | 
         (
             str(incident.detail.get("reason"))
             for incident in store.incidents.of(migration.stream)
-            if incident.kind == DIGEST_DIFFERS and incident.replica == target.id
+            if incident.kind == IncidentKind.DIGEST_DIFFERS and incident.replica == target.id
         ),
         None,
     )

@@ -19,6 +19,7 @@ from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import was_abandoned
 from holdfast.orchestration.playbooks.recover import record_tier_reached
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     EndedBy,
     Incident,
@@ -39,7 +40,6 @@ from holdfast.resources.control_store.recoveries import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import (
-    RECOVERY,
     IncidentKey,
     due_at,
     is_claimed,
@@ -217,7 +217,7 @@ def open_recoveries(project: Project, stream: str) -> list[Incident]:
 
     There are two for a moment if the stream has failed again while a run was still at work on the older one.
     """
-    return [row for row in project.store.incidents.of(stream) if row.kind == RECOVERY]
+    return [row for row in project.store.incidents.of(stream) if row.kind == IncidentKind.RECOVERY]
 
 
 def open_recovery(project: Project, stream: str) -> Incident | None:

@@ -9,29 +9,24 @@ from dataclasses import dataclass
 
 from holdfast.observation.coverage import coverage_of
 from holdfast.observation.status import StreamStatus
-from holdfast.resources.control_store.tables.incidents import (
-    INPUT_AWAY,
-    LASTING,
-    RECOVERY,
-    TIER_NOT_COVERED,
-)
+from holdfast.resources.control_store.incident_kinds import LASTING, IncidentKind
 from holdfast.resources.project import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastingState:
-    """What is wrong with a stream since when, as the kind of its incident; an empty `kind` if nothing is."""
+    """What is wrong with a stream since when, as the kind of its incident; no `kind` if nothing is."""
 
     stream: str
-    kind: str
+    kind: IncidentKind | None
     reason: str
     since: float
 
 
 def lasting_state(status: StreamStatus, *, kind: str, since: float) -> LastingState:
-    """The present state of a stream; it lasts as long as its kind, which was observed first at `since`."""
+    """The present state of a stream; it lasts as long as its kind, which was observed first at `since`; no kind is empty."""
     present, reason = _find(status)
-    began_at = min(since, status.at) if present == kind else status.at
+    began_at = min(since, status.at) if (present or "") == kind else status.at
     return LastingState(stream=status.name, kind=present, reason=reason, since=began_at)
 
 
@@ -47,7 +42,7 @@ def report_lasting(project: Project, states: Iterable[LastingState]) -> None:
         for row in rows:
             if row.kind in LASTING and row.kind != state.kind:
                 store.incidents.close(row.id, f"over: {state.reason}")
-        is_reported = any(row.kind in (RECOVERY, state.kind) for row in rows)
+        is_reported = any(row.kind in (IncidentKind.RECOVERY, state.kind) for row in rows)
         lasts = at - state.since > project.config.deployment.alert_after
         if state.kind and lasts and not is_reported:
             store.incidents.open_next(
@@ -59,9 +54,9 @@ def report_lasting(project: Project, states: Iterable[LastingState]) -> None:
             )
 
 
-def _find(status: StreamStatus) -> tuple[str, str]:
+def _find(status: StreamStatus) -> tuple[IncidentKind | None, str]:
     """The kind of the state, and its reason."""
     if status.input_away:
-        return INPUT_AWAY, status.verdict.reason
+        return IncidentKind.INPUT_AWAY, status.verdict.reason
     coverage = coverage_of(status)
-    return ("" if coverage.covered else TIER_NOT_COVERED), coverage.reason
+    return (None if coverage.covered else IncidentKind.TIER_NOT_COVERED), coverage.reason

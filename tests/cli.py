@@ -7,12 +7,16 @@ from typing import Any
 from typer.testing import CliRunner, Result
 
 from holdfast.orchestration.cli.main import app
+from holdfast.orchestration.cli.terminal import Terminal
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 
 
-def run_holdfast(root: Path, *arguments: str, columns: int = 140) -> Result:
+def run_holdfast(
+    root: Path, *arguments: str, columns: int = 140, clock: Clock = SYSTEM_CLOCK
+) -> Result:
     """Run a command on a project, on a screen of this width."""
     return CliRunner(env={"COLUMNS": str(columns)}).invoke(
-        app, ["--project", str(root), *arguments]
+        app, ["--project", str(root), *arguments], obj=Terminal(clock=clock)
     )
 
 

@@ -28,7 +28,7 @@ def _row(incident: Incident, steps: str, now: float) -> dict[str, Cell]:
     return {
         "at": incident.opened_at,
         "stream": incident.stream,
-        "kind": incident.kind,
+        "kind": incident.kind.value,
         "state": incident.state.value,
         "seconds": ended - incident.opened_at,
         "reason": str(incident.detail.get("reason", "")),

@@ -3,6 +3,7 @@
 Only what the help needs is imported here; a command imports the rest when it runs.
 """
 
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +32,7 @@ from holdfast.orchestration.cli.commands import (
     what_if,
 )
 from holdfast.orchestration.cli.demo import command as demo
-from holdfast.orchestration.cli.terminal import INTERRUPTED, Terminal, terminal
+from holdfast.orchestration.cli.terminal import INTERRUPTED, terminal
 from holdfast.resources.private import keep_private
 
 
@@ -92,7 +93,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    ctx.obj = Terminal(project_folder=project, debug=debug)
+    ctx.obj = replace(terminal(ctx), project_folder=project, debug=debug)
 
 
 check.register(app)

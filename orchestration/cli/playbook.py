@@ -17,7 +17,14 @@ from rich.table import Table
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.playbooks.base import Step, step_fields
 from holdfast.orchestration.cli import format as fmt
-from holdfast.orchestration.cli.terminal import DONE, FAILED, INTERRUPTED, Terminal, select_streams
+from holdfast.orchestration.cli.terminal import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    Terminal,
+    select_streams,
+    terminal,
+)
 from holdfast.resources.control_store.sample_names import SampleName
 
 if TYPE_CHECKING:
@@ -153,6 +160,25 @@ class PlaybookCommand:
             if len(plans) > 1 and plan["steps"]:
                 self.term.out.print(f"[bold]{escape(plan['stream'])}[/bold]")
             self.term.out.print(plan_view(plan, nothing_to_do=self.nothing_to_do))
+
+
+@contextmanager
+def playbook_command(
+    ctx: typer.Context,
+    build: Build,
+    *,
+    nothing_to_do: str,
+    as_json: bool,
+    stream: str | None = None,
+) -> Iterator[PlaybookCommand]:
+    """Open the project for a command that runs or plans a playbook; `stream` has to be declared."""
+    term = terminal(ctx)
+    with term.open_project() as project:
+        if stream is not None:
+            project.config.stream(stream)
+        yield PlaybookCommand(
+            term=term, project=project, build=build, nothing_to_do=nothing_to_do, as_json=as_json
+        )
 
 
 def run_for_streams(

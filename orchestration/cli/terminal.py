@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from holdfast.ft_policies.errors import HoldfastError
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from holdfast.configs.project import ProjectConfig
@@ -37,6 +38,7 @@ class Terminal:
 
     project_folder: Path | None = None
     debug: bool = False
+    clock: Clock = SYSTEM_CLOCK
 
     @property
     def out(self) -> Console:
@@ -73,7 +75,8 @@ class Terminal:
         from holdfast.configs.loading import InvalidConfig
         from holdfast.resources.project import open_project
 
-        with open_project(self.root(), tolerant=True) as project:
+        with open_project(self.root(), tolerant=True) as opened:
+            project = replace(opened, clock=self.clock)
             broken = project.config.broken.intersection(current)
             if broken or (current_deployment and project.config.has_broken_deployment):
                 raise InvalidConfig(project.config.problems)

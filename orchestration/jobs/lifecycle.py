@@ -11,7 +11,7 @@ from holdfast.assets.tiers import coverage_metadata
 from holdfast.ft_policies import quantities
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.ft_policies.tiers import Tier
-from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
+from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS, SNAPSHOT_WITHIN_SECONDS
 from holdfast.observation.coverage import coverage_of
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.jobs.base import (
@@ -86,7 +86,7 @@ class SnapshotConfig(StreamConfig):
     """The stream to snapshot, and how long that may take."""
 
     patience_seconds: float = Field(
-        default=120.0, ge=0.0, description="How long the snapshot may take."
+        default=SNAPSHOT_WITHIN_SECONDS, ge=0.0, description="How long the snapshot may take."
     )
 
 

@@ -15,8 +15,8 @@ from holdfast.ft_policies.playbooks.drill import (
 from holdfast.ft_policies.tiers import Tier
 from holdfast.ft_policies.timings import DRILL_WITHIN_SECONDS
 from holdfast.observation.recovery_history import LONGEST_LOSS_SECONDS
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import IncidentSubject, JournalLine, Phase
-from holdfast.resources.control_store.tables.incidents import RECOVERY
 from holdfast.resources.project import Project
 
 
@@ -91,7 +91,7 @@ def find_disturbances(project: Project, stream: str, *, since_at: float) -> list
     failures = [
         incident.opened_at
         for incident in project.store.incidents.of(stream, open_only=False)
-        if incident.kind == RECOVERY
+        if incident.kind == IncidentKind.RECOVERY
         and incident.subject is IncidentSubject.PRIMARY
         and incident.opened_at >= since_at
     ]

@@ -14,7 +14,7 @@ from holdfast.ft_policies.playbooks.stop import (
     next_step,
 )
 from holdfast.ft_policies.tiers import OFF, Tier
-from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
+from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS, SNAPSHOT_WITHIN_SECONDS
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
 from holdfast.orchestration.playbooks.launch import declare
@@ -121,7 +121,7 @@ class SwitchTier(Recover):
 
 
 def snapshot_now(
-    project: Project, stream: str, *, patience_seconds: float = 120.0
+    project: Project, stream: str, *, patience_seconds: float = SNAPSHOT_WITHIN_SECONDS
 ) -> SnapshotRow | None:
     """Request a snapshot and wait for one that covers every epoch committed before; `None` without an epoch."""
     primary, replicas = observe_stream(project, stream).primary, project.store.replicas

@@ -20,6 +20,7 @@ from holdfast.orchestration.playbooks.waiting import (
     await_exit,
 )
 from holdfast.resources.clock import wait_until
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     LedgerEntry,
     Migration,
@@ -27,7 +28,6 @@ from holdfast.resources.control_store.records import (
     ReplicaState,
     Slot,
 )
-from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 
 BOUNDARY_POLL_SECONDS = 0.02
 BOUNDARY_EPOCHS = 10
@@ -202,7 +202,7 @@ def _close_differences(waiter: StreamWaiter, migration: Migration) -> None:
     store = waiter.project.store
     targets = {row.id for row in _targets(waiter, migration.rollout)}
     for incident in store.incidents.of(waiter.stream):
-        if incident.kind == DIGEST_DIFFERS and incident.replica in targets:
+        if incident.kind == IncidentKind.DIGEST_DIFFERS and incident.replica in targets:
             store.incidents.close(
                 incident.id, "expected: the stream was migrated to code whose output may differ"
             )

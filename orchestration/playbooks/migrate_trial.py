@@ -93,6 +93,6 @@ def _recompute(
     try:
         vault.restore(vault.manifest(row.id), checkpoint, durable=False)
         spec = build_spec(project.config, target, Slot.SECONDARY, folder.name, folder)
-        return recompute(project.config, spec, checkpoint, row.epoch + 1)
+        return recompute(project, spec, checkpoint, row.epoch + 1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

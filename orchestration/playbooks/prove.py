@@ -104,7 +104,7 @@ class Prove(StreamPlaybook[ProveFacts, ProveStep]):
         spec = build_spec(
             self.project.config, stream, Slot.SECONDARY, self._folder.name, self._folder
         )
-        computed = recompute(self.project.config, spec, self._checkpoint, epoch)
+        computed = recompute(self.project, spec, self._checkpoint, epoch)
         if computed.digest != entry.digest:
             raise PermanentError(
                 f"{self.observe().snapshot} is not proven: epoch {epoch} was computed as {computed.digest} "

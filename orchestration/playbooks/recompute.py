@@ -1,15 +1,15 @@
 """Computing an epoch again from a snapshot: for a proof, and for the trial of a migration."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.configs.project import ProjectConfig
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.orchestration.playbooks.launch import driver_environment
+from holdfast.orchestration.playbooks.waiting import POLL_SECONDS
+from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.records import SnapshotRow
 from holdfast.resources.process import log_tail
 from holdfast.resources.project import Project
@@ -38,44 +38,34 @@ class Recomputed:
     digest: str
 
 
-def recompute(
-    project: ProjectConfig,
-    spec: ReplicaSpec,
-    checkpoint: Path,
-    epoch: int,
-    *,
-    patience_seconds: float = PATIENCE_SECONDS,
-) -> Recomputed:
+def recompute(project: Project, spec: ReplicaSpec, checkpoint: Path, epoch: int) -> Recomputed:
     """Compute an epoch with the query of the stream; it decides and commits nothing."""
     spec.save()
-    output = spec.folder / "driver.out"
-    command = [
-        sys.executable,
-        "-m",
-        "holdfast.streaming.query.recompute",
-        "--folder",
-        str(spec.folder),
-    ]
-    command += ["--checkpoint", str(checkpoint), "--epoch", str(epoch)]
-    command += ["--patience", str(patience_seconds)]
-    with output.open("wb") as sink:
-        try:
-            subprocess.run(  # noqa: S603 - the command is our own
-                command,
-                cwd=project.root,
-                env=driver_environment(project, spec.stream),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that it can give way, see `holdfast.resources.priority`
-                timeout=patience_seconds + START_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise TransientError(
-                f"epoch {epoch} was not computed within {patience_seconds + START_SECONDS:.0f} s",
-                hint="check the load of this host, and try again later",
-            ) from error
+    patience_seconds = PATIENCE_SECONDS + START_SECONDS
+    process = project.launch(
+        [
+            *(sys.executable, "-m", "holdfast.streaming.query.recompute"),
+            *("--folder", str(spec.folder), "--checkpoint", str(checkpoint)),
+            *("--epoch", str(epoch), "--patience", str(PATIENCE_SECONDS)),
+        ],
+        folder=project.config.root,
+        output=spec.folder / "driver.out",
+        environment=driver_environment(project.config, spec.stream),
+    )
+    try:
+        ended = wait_until(
+            lambda: not process.is_alive(),
+            clock=project.clock,
+            patience_seconds=patience_seconds,
+            poll_seconds=POLL_SECONDS,
+        )
+    finally:
+        process.kill()
+    if not ended:
+        raise TransientError(
+            f"epoch {epoch} was not computed within {patience_seconds:.0f} s",
+            hint="check the load of this host, and try again later",
+        )
     return _read(spec.folder)
 
 

@@ -9,27 +9,9 @@ from typing import ClassVar
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.playbooks.recover import steps
 from holdfast.ft_policies.playbooks.recover.decide import next_step
-from holdfast.ft_policies.playbooks.recover.steps import (
-    AwaitCatchUp,
-    AwaitPrimaryExit,
-    AwaitSecondaryExit,
-    AwaitTakeover,
-    AwaitTarget,
-    EndSecondary,
-    Fence,
-    FinishMigration,
-    GiveUp,
-    GiveUpSecondary,
-    HandOver,
-    Launch,
-    LaunchSecondary,
-    RecoverFacts,
-    RecoverStep,
-    RollBack,
-    StopPrimary,
-    TurnSwitch,
-)
+from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts, RecoverStep
 from holdfast.ft_policies.tiers import OFF, Tier
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks import migrate_steps, recover_secondary
@@ -97,43 +79,43 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
     def act(self, step: RecoverStep) -> StepResult:  # noqa: C901 (one case per step)
         waiter = self._waiter
         match step:
-            case Fence():
+            case steps.Fence():
                 return self._fence(step)
-            case Launch():
+            case steps.Launch():
                 return self._launch()
-            case AwaitCatchUp():
+            case steps.AwaitCatchUp():
                 return self._await_catch_up(waiter, step)
-            case AwaitPrimaryExit():
+            case steps.AwaitPrimaryExit():
                 return self._await_primary_exit(waiter, step)
-            case GiveUp():
+            case steps.GiveUp():
                 return self._give_up(step)
-            case AwaitTakeover():
+            case steps.AwaitTakeover():
                 return recover_secondary.await_takeover(waiter, step)
-            case EndSecondary():
+            case steps.EndSecondary():
                 return recover_secondary.end(waiter, step)
-            case LaunchSecondary():
+            case steps.LaunchSecondary():
                 return recover_secondary.launch(waiter)
-            case TurnSwitch():
+            case steps.TurnSwitch():
                 return recover_secondary.turn_switch(waiter, step)
-            case AwaitSecondaryExit():
+            case steps.AwaitSecondaryExit():
                 return recover_secondary.stop(waiter, step)
-            case GiveUpSecondary():
+            case steps.GiveUpSecondary():
                 return recover_secondary.give_up(waiter, step)
-            case AwaitTarget():
+            case steps.AwaitTarget():
                 return migrate_steps.await_target(waiter, step)
-            case HandOver():
+            case steps.HandOver():
                 return migrate_steps.hand_over(waiter, step)
-            case StopPrimary():
+            case steps.StopPrimary():
                 return migrate_steps.stop_primary(waiter, step)
-            case FinishMigration():
+            case steps.FinishMigration():
                 return migrate_steps.finish(waiter, step)
-            case RollBack():
+            case steps.RollBack():
                 return migrate_steps.roll_back(waiter, step)
 
     def journal(self) -> JournalWriter:
         return replace(super().journal(), incident=self.incident)
 
-    def _fence(self, step: Fence) -> StepResult:
+    def _fence(self, step: steps.Fence) -> StepResult:
         """Fence the primary; a silent or stuck one only if it has sent no sign of life since it was observed."""
         store, status = self.project.store, self._observed
         if status is None or status.primary is None or status.primary.id != step.primary:
@@ -154,13 +136,13 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         row = launch_primary(self.project, self.stream)
         return ReplicaLaunched(None if row is None else row.id)
 
-    def _give_up(self, step: GiveUp) -> StepResult:
+    def _give_up(self, step: steps.GiveUp) -> StepResult:
         raise PermanentError(
             f"{self.stream} has failed: {step.reason}",
             hint=f"fix the cause, then run `holdfast start {self.stream}`",
         )
 
-    def _await_primary_exit(self, waiter: StreamWaiter, step: AwaitPrimaryExit) -> StepResult:
+    def _await_primary_exit(self, waiter: StreamWaiter, step: steps.AwaitPrimaryExit) -> StepResult:
         if not waiter.is_still_next(step):
             return StepSkipped()
         self.project.store.replicas.desire(step.primary, OFF)
@@ -172,7 +154,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         )
         return StepResult()
 
-    def _await_catch_up(self, waiter: StreamWaiter, step: AwaitCatchUp) -> Measured:
+    def _await_catch_up(self, waiter: StreamWaiter, step: steps.AwaitCatchUp) -> Measured:
         status = self._await(
             waiter,
             lambda status: status.verdict.health not in CATCHING_UP,
@@ -181,8 +163,8 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             hint="run `holdfast logs` for the cause",
         )
         latest = self.project.store.samples.latest(self.stream, replica=step.primary)
-        steps = {name.value: latest[name].value for name in STEP_SAMPLES if name in latest}
-        return Measured(steps, failed=waiter.why_lost(step.primary, status))
+        measured = {name.value: latest[name].value for name in STEP_SAMPLES if name in latest}
+        return Measured(measured, failed=waiter.why_lost(step.primary, status))
 
     def _await(
         self,

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.steps import RecoverStep
-from holdfast.ft_policies.timings import EXIT_WITHIN_SECONDS, LEAVE_WITHIN_SECONDS
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks.base import StepResult, do_nothing
 from holdfast.resources.clock import Clock, wait_until
@@ -113,15 +112,22 @@ def await_exit(
     project: Project,
     replica: str,
     *,
-    patience_seconds: float = LEAVE_WITHIN_SECONDS,
+    patience_seconds: float | None = None,
     slot: Slot | None = None,
     keep_alive: Callable[[], None] = do_nothing,
 ) -> ReplicaExit:
     """Wait for a replica to exit; one that does not in time is killed.
 
-    With `slot`, a replica that has another slot by then may stay: its end is recorded before it is killed.
+    Without `patience_seconds` it may take `leave_within_seconds`. With `slot`, a replica that has another slot by
+    then may stay: its end is recorded before it is killed.
     """
     replicas = project.store.replicas
+    row = replicas.get(replica)
+    if row is None:
+        return ReplicaExit()
+    timings = project.timings(row.stream)
+    if patience_seconds is None:
+        patience_seconds = timings.leave_within_seconds
     left = wait_until(
         lambda: _has_left(project, replica, slot),
         clock=project.clock,
@@ -139,7 +145,10 @@ def await_exit(
         return ReplicaExit(stayed_as=row.slot)
     process = find_process(row)
     if process is not None:
-        _await_process(process, project.clock, keep_alive) if left else process.kill()
+        if left:
+            _await_process(process, project.clock, timings.exit_within_seconds, keep_alive)
+        else:
+            process.kill()
     return ReplicaExit(ended=row.state, reason=row.reason, epoch=row.epoch)
 
 
@@ -160,12 +169,14 @@ def _is_gone(row: ReplicaRow | None, slot: Slot | None) -> bool:
     return row is None or row.state.ended or (slot is not None and row.slot is not slot)
 
 
-def _await_process(process: ProcessHandle, clock: Clock, keep_alive: Callable[[], None]) -> None:
+def _await_process(
+    process: ProcessHandle, clock: Clock, patience_seconds: float, keep_alive: Callable[[], None]
+) -> None:
     """Wait for the process of a replica that has ended; kill one that does not exit."""
     gone = process.terminate(wait_seconds=0.0, kill=False) or wait_until(
         lambda: not process.is_alive(),
         clock=clock,
-        patience_seconds=EXIT_WITHIN_SECONDS,
+        patience_seconds=patience_seconds,
         poll_seconds=POLL_SECONDS,
         keep_alive=keep_alive,
     )

@@ -134,7 +134,7 @@ class _Observation:
             snapshot=self.newest.id if self.shipped and self.newest else self.mark.snapshot,
             snapshot_at=self.status.at if self.shipped else self.mark.snapshot_at,
             tier=self.tier,
-            lasting=self.lasting.kind,
+            lasting=self.lasting.kind or "",
             lasting_since=self.lasting.since,
         )
 

@@ -19,8 +19,6 @@ from holdfast.resources.project import Project
 BUCKET_SECONDS = 60.0
 UNSETTLED = frozenset({Why.TOO_LITTLE_DATA, Why.CANNOT_HOLD})
 """The same tier for one of these rules is another decision; between all other rules it is the same."""
-_UNSETTLED = {why.name.lower() for why in UNSETTLED}
-_SETTLED = {why.name.lower() for why in Why} - _UNSETTLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +83,8 @@ def is_new_decision(
     Intervals count only where the controller may set them. A record without a rule was written by
     another version, and is replaced.
     """
-    why = Why(int(choice.why[index]))
-    same_why = why.name.lower() == last.why if why in UNSETTLED else last.why in _SETTLED
+    why, before = Why(int(choice.why[index])), _why_of(last)
+    same_why = before is why or not (before is None or UNSETTLED & {why, before})
     chosen = _chosen_intervals(candidates, choice, index, controller)
     return not (
         same_why
@@ -95,6 +93,11 @@ def is_new_decision(
         and chosen.snapshot_every in (None, last.snapshot_every)
         and chosen.sync_every in (None, last.sync_every)
     )
+
+
+def _why_of(decision: DecisionRow) -> Why | None:
+    """The deciding rule; `None` if the record was written by another version."""
+    return Why.__members__.get(decision.why.upper())
 
 
 def _chosen_intervals(

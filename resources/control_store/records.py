@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.ft_policies.tiers import Mode, Switches, Tier
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.sample_names import SampleName
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -378,7 +379,7 @@ class Incident:
     id: str
     stream: str
     key: str
-    kind: str
+    kind: IncidentKind
     subject: IncidentSubject | None
     replica: str | None
     state: IncidentState

@@ -18,7 +18,6 @@ from holdfast.configs.sinks import (
 )
 from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.ft_policies.timings import DRAIN_WITHIN_SECONDS
 from holdfast.resources.clock import SYSTEM_CLOCK, wait_until
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.streaming.metrics import Sampler
@@ -170,15 +169,16 @@ class RunningQuery:
 
     def drain(self, give_up: Callable[[], bool]) -> None:
         """Wait until the query has finished its last epoch; the gate must be shut."""
+        patience_seconds = self.spec.stream.supervision.timings().drain_within_seconds
         drained = wait_until(
             lambda: give_up() or self._is_drained(),
-            patience_seconds=DRAIN_WITHIN_SECONDS,
+            patience_seconds=patience_seconds,
             poll_seconds=LOOK_SECONDS,
         )
         if not drained:
             log.warning(
                 "the last epoch did not finish within %.0f s: it will be replayed",
-                DRAIN_WITHIN_SECONDS,
+                patience_seconds,
             )
 
     def _is_drained(self) -> bool:

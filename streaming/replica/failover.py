@@ -16,6 +16,7 @@ from itertools import pairwise
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.health import DetectedBy, FailoverPolicy, PrimaryView, Process, TakeOver
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     Incident,
     IncidentSubject,
@@ -32,7 +33,6 @@ from holdfast.resources.control_store.recoveries import (
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.incidents import (
-    RECOVERY,
     IncidentKey,
     is_claimed,
     is_waiting,
@@ -126,7 +126,9 @@ class Promotion:
             replica=primary or (None if last is None else last.id),
             token=self.token if primary is None else None,
         )
-        recoveries = [row for row in store.incidents.of(self.stream) if row.kind == RECOVERY]
+        recoveries = [
+            row for row in store.incidents.of(self.stream) if row.kind == IncidentKind.RECOVERY
+        ]
         at = store.now()
         if any(self._is_of_this_loss(store, row, key, at) for row in recoveries):
             return

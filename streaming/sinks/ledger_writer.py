@@ -15,16 +15,14 @@ from typing import NoReturn
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.epoch_records import LostCommitError, digest_input
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.ledger import Committed, MissingEntryError
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import WriteToken
 
-DIGEST_DIFFERS = "digest_differs"
-INPUT_DIFFERS = "input_differs"
-OUTPUT_LOST = "output_lost"
-CLOSED_BY_RESTORE = frozenset({INPUT_DIFFERS, OUTPUT_LOST})
+CLOSED_BY_RESTORE = frozenset({IncidentKind.INPUT_DIFFERS, IncidentKind.OUTPUT_LOST})
 REMEMBERED = 300
 
 log = logging.getLogger(__name__)
@@ -162,7 +160,7 @@ class LedgerWriter:
             stream=self.stream,
             replica=self.replica,
             history=self.history,
-            kind=OUTPUT_LOST,
+            kind=IncidentKind.OUTPUT_LOST,
             reason=f"the table {table} ends with epoch {newest}, and the ledger has output up to epoch {last}",
             hint=f"put the newer table back, or restore {self.stream} to epoch {newest} or an earlier one",
         )
@@ -177,7 +175,7 @@ class LedgerWriter:
             lambda: self.store.incidents.open_next(
                 stream=self.stream,
                 key=f"{self.stream}/{self.replica}/digest",
-                kind=DIGEST_DIFFERS,
+                kind=IncidentKind.DIGEST_DIFFERS,
                 replica=self.replica,
                 detail={
                     "reason": reason,
@@ -200,7 +198,7 @@ def refuse_epoch(
     replica: str,
     history: int,
     reason: str,
-    kind: str = INPUT_DIFFERS,
+    kind: IncidentKind = IncidentKind.INPUT_DIFFERS,
     hint: str | None = None,
 ) -> NoReturn:
     """Open an incident that a restore to before this epoch closes, and raise; in an ended history, only raise."""

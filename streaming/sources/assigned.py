@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.resources.control_store.epoch_records import FORGOTTEN, EpochFile
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.streaming.sources.folder import ListedFile
 
 if TYPE_CHECKING:
     from holdfast.resources.control_store.store import ControlStore
 
-INPUT_REUSED = "input_reused"
-INPUT_REAPPEARED = "input_reappeared"
 REPORTED_FILES = 20
 
 log = logging.getLogger(__name__)
@@ -66,7 +65,7 @@ def _report_reused(
 ) -> None:
     _report(
         store,
-        kind=INPUT_REUSED,
+        kind=IncidentKind.INPUT_REUSED,
         stream=stream,
         replica=replica,
         names=[file.name for file in reused],
@@ -81,7 +80,7 @@ def _report_reappeared(
 ) -> None:
     _report(
         store,
-        kind=INPUT_REAPPEARED,
+        kind=IncidentKind.INPUT_REAPPEARED,
         stream=stream,
         replica=replica,
         names=names,
@@ -93,7 +92,7 @@ def _report_reappeared(
 def _report(
     store: "ControlStore",
     *,
-    kind: str,
+    kind: IncidentKind,
     stream: str,
     replica: str,
     names: Sequence[str],

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from holdfast.ft_policies import quantities
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Slot, SnapshotRow, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
@@ -134,7 +135,7 @@ def report_damaged(spec: ReplicaSpec, store: ControlStore, snapshot: str, reason
         incident = store.incidents.open(
             stream=name,
             key=f"{name}/{snapshot}/damaged",
-            kind="snapshot_damaged",
+            kind=IncidentKind.SNAPSHOT_DAMAGED,
             detail={"snapshot": snapshot, "reason": reason},
         )
         store.incidents.close(

@@ -5,10 +5,9 @@ what the stream computes, so it is a question to the operator: an incident that 
 """
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.vault.vault import SnapshotVault
-
-SNAPSHOTS_LOST = "snapshots_lost"
 
 
 def find_accepted_loss(store: ControlStore, stream: str) -> int | None:
@@ -56,14 +55,14 @@ def describe_way_on(store: ControlStore, stream: str) -> str:
 def close_question(store: ControlStore, stream: str, answer: str) -> None:
     """Close the incident of lost snapshots, if one is open."""
     for incident in store.incidents.of(stream):
-        if incident.kind == SNAPSHOTS_LOST:
+        if incident.kind == IncidentKind.SNAPSHOTS_LOST:
             store.incidents.close(incident.id, answer)
 
 
 def _asked(store: ControlStore, stream: str, reason: str, hint: str) -> PermanentError:
     detail = {"reason": reason, "hint": hint}
-    key = f"{stream}/{SNAPSHOTS_LOST}"
+    key = f"{stream}/{IncidentKind.SNAPSHOTS_LOST}"
     store.incidents.open_next(
-        stream=stream, key=key, kind=SNAPSHOTS_LOST, detail=detail, since=store.now()
+        stream=stream, key=key, kind=IncidentKind.SNAPSHOTS_LOST, detail=detail, since=store.now()
     )
     return PermanentError(reason, hint=hint)

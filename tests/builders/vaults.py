@@ -4,12 +4,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.resources.vault.records import Shipped
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.state.shipper import Shipper
 from tests.builders.checkpoints import SyntheticCheckpoint
+from tests.builders.control_rows import a_snapshot
 from tests.builders.replicas import a_spec
+from tests.builders.streams import CLICKS
 from tests.fakes.clocks import SteppedClock
 from tests.fakes.leases import FixedToken
 from tests.fakes.object_store import InMemoryObjectStore
@@ -111,3 +114,24 @@ def a_shipper(folder: Path, store: ControlStore, **checkpoint: object) -> Shippe
         clock=clock,
     )
     return ShipperSetup(store, stream, shipper, clock)
+
+
+def a_shipped_snapshot(project: Project, checkpoint: Path, epoch: int = 0) -> str:
+    """A real snapshot of a tiny checkpoint, in the vault and in the catalogue."""
+    offsets = (f"offsets/{number}" for number in range(epoch + 1))
+    for name in ("metadata", *offsets, f"commits/{epoch}"):
+        file = checkpoint / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{name}\n")
+    shipped = project.vault(CLICKS).ship(
+        checkpoint,
+        epoch,
+        token=1,
+        replica="r1",
+        parent=None,
+        conf={},
+        created_at=project.store.now(),
+        scratch=checkpoint.parent / "scratch",
+    )
+    project.store.snapshots.record(a_snapshot(shipped.manifest.id, epoch, stream=CLICKS))
+    return shipped.manifest.id

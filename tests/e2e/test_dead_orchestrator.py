@@ -14,8 +14,8 @@ from holdfast.observation.reports.files import NEWEST, report_file
 from holdfast.orchestration.jobs.base import INCIDENT_TAG
 from holdfast.orchestration.jobs.reports import REPORT_NOW, REPORTS_OF_NOW
 from holdfast.orchestration.schedules import UNFINISHED
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Incident
-from holdfast.resources.control_store.tables.incidents import RECOVERY
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from tests.live.dagster_server import LiveDagster, a_live_dagster
 from tests.live.stream import NAME, TIERED, LiveStream, a_live_stream
@@ -34,7 +34,7 @@ pytestmark = [
 def recoveries(stream: LiveStream) -> list[Incident]:
     """All recovery incidents, the newest first."""
     incidents = stream.project.store.incidents.of(NAME, open_only=False)
-    return [incident for incident in incidents if incident.kind == RECOVERY]
+    return [incident for incident in incidents if incident.kind == IncidentKind.RECOVERY]
 
 
 def runs_for(stream: LiveStream, incident: Incident) -> int:

@@ -12,7 +12,7 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.orchestration.playbooks.migrate import MigrationRequest
-from holdfast.resources.control_store.tables.incidents import RECOVERY
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from tests.live.spark_cluster import a_spark_cluster
 from tests.live.stream import (
     DECLARATION,
@@ -124,7 +124,7 @@ def _target_that_has_caught_up_takes_over(stream: LiveStream, *, elsewhere: Path
     assert Path(new.folder).parent == elsewhere
     stream.await_epoch(stream.epoch() + 2)
     incidents = stream.project.store.incidents.of(NAME, open_only=False)
-    assert not [incident for incident in incidents if incident.kind == RECOVERY], (
+    assert not [incident for incident in incidents if incident.kind == IncidentKind.RECOVERY], (
         "it was no failure"
     )
 

@@ -4,29 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from holdfast.ft_policies.health import Health, HealthVerdict
+from holdfast.ft_policies.playbooks.recover import steps
 from holdfast.ft_policies.playbooks.recover.decide import next_step
 from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
-from holdfast.ft_policies.playbooks.recover.steps import (
-    AwaitCatchUp,
-    AwaitPrimaryExit,
-    AwaitSecondaryExit,
-    AwaitTakeover,
-    AwaitTarget,
-    EndSecondary,
-    Fence,
-    FinishMigration,
-    GiveUp,
-    GiveUpSecondary,
-    HandOver,
-    Launch,
-    LaunchSecondary,
-    RecoverFacts,
-    RecoverStep,
-    RollBack,
-    StopPrimary,
-    TurnSwitch,
-)
+from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts, RecoverStep
 from holdfast.ft_policies.tiers import (
     OFF,
     PRIMARY,
@@ -165,50 +147,61 @@ class SimulatedPair:
 
     def _act(self, step: RecoverStep, *, cut: bool) -> None:  # noqa: C901 (one case per step)
         match step:
-            case Fence():
+            case steps.Fence():
                 self._fence(step)
-            case Launch():
+            case steps.Launch():
                 self._launch()
-            case AwaitTakeover():
+            case steps.AwaitTakeover():
                 self.take_over()
-            case AwaitCatchUp():
+            case steps.AwaitCatchUp():
                 if self.primary is not None:
                     self.primary.caught_up = True
-            case EndSecondary():
+            case steps.EndSecondary():
                 if self.secondary is not None and self.secondary.id == step.secondary:
                     assert not self.secondary.alive, "an able secondary was ended"
                     self.secondary = None
-            case LaunchSecondary():
+            case steps.LaunchSecondary():
                 self._launch_secondary()
-            case TurnSwitch():
+            case steps.TurnSwitch():
                 self._turn(step, cut=cut)
-            case AwaitSecondaryExit():
+            case steps.AwaitSecondaryExit():
                 self._await_secondary_exit(step, cut=cut)
-            case AwaitTarget() | HandOver() | StopPrimary() | FinishMigration() | RollBack():
+            case (
+                steps.AwaitTarget()
+                | steps.HandOver()
+                | steps.StopPrimary()
+                | steps.FinishMigration()
+                | steps.RollBack()
+            ):
                 self._migrate(step)
-            case AwaitPrimaryExit() | GiveUp() | GiveUpSecondary():
+            case steps.AwaitPrimaryExit() | steps.GiveUp() | steps.GiveUpSecondary():
                 raise AssertionError(f"{step} in a stream that is wanted and never fails")
 
     def _migrate(
-        self, step: AwaitTarget | HandOver | StopPrimary | FinishMigration | RollBack
+        self,
+        step: steps.AwaitTarget
+        | steps.HandOver
+        | steps.StopPrimary
+        | steps.FinishMigration
+        | steps.RollBack,
     ) -> None:
         migration, primary = self.migration, self.primary
         match step:
-            case AwaitTarget() if migration is not None:
+            case steps.AwaitTarget() if migration is not None:
                 self.migration = replace(migration, caught_up=True)
-            case HandOver() if primary is not None and primary.id == step.primary:
+            case steps.HandOver() if primary is not None and primary.id == step.primary:
                 assert self.secondary is not None, "no secondary can take over"
                 self.token += 1
                 self.primary = None
-            case StopPrimary() if primary is not None and primary.id == step.primary:
+            case steps.StopPrimary() if primary is not None and primary.id == step.primary:
                 assert self.secondary is None, "a secondary would take over"
                 self.primary = None
-            case FinishMigration() if migration is not None:
+            case steps.FinishMigration() if migration is not None:
                 self.last_migration, self.migration = step.rollout, None
-            case RollBack():
+            case steps.RollBack():
                 self.migration = None
 
-    def _fence(self, step: Fence) -> None:
+    def _fence(self, step: steps.Fence) -> None:
         if self.primary is not None and self.primary.id == step.primary:
             rolled_back = self.migration is None and self.primary.migration != self.last_migration
             assert rolled_back or not self.primary.alive, "a live primary was fenced"
@@ -234,7 +227,7 @@ class SimulatedPair:
             deployed = Switches(deploy=True)
             self.secondary = SimulatedReplica(f"words-{self.born}", deployed, migration=number)
 
-    def _turn(self, step: TurnSwitch, *, cut: bool) -> None:
+    def _turn(self, step: steps.TurnSwitch, *, cut: bool) -> None:
         view, secondary = self._secondary_view(), self.secondary
         if view is None or secondary is None or secondary.id != step.secondary:
             return
@@ -244,7 +237,7 @@ class SimulatedPair:
         for _ in range(0 if cut else 5):
             secondary.follow()
 
-    def _await_secondary_exit(self, step: AwaitSecondaryExit, *, cut: bool) -> None:
+    def _await_secondary_exit(self, step: steps.AwaitSecondaryExit, *, cut: bool) -> None:
         secondary = self.secondary
         if secondary is not None and secondary.id == step.secondary:
             secondary.desired = OFF

@@ -9,6 +9,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any, TypeAlias, TypeVar
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -160,7 +161,9 @@ def finish_or_stop(url: str, name: str) -> int:
 
 def report_and_claim(url: str, name: str) -> tuple[str, bool]:
     with at_once(url) as store:
-        incident = store.incidents.open(stream="words", key="dead", kind="dead", detail={})
+        incident = store.incidents.open(
+            stream="words", key="dead", kind=IncidentKind.INPUT_DIFFERS, detail={}
+        )
         return incident.id, store.incidents.claim(incident.id, name, 60.0) is not None
 
 

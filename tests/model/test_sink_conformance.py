@@ -10,11 +10,11 @@ import pytest
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import digest_input
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.streaming.sinks.ledger_writer import INPUT_DIFFERS
 from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
 from holdfast.streaming.sinks.staging import Staged
 from tests.builders.control_rows import lose
@@ -215,7 +215,7 @@ class Pair:
         return [
             incident
             for incident in self.setup.store.incidents.of(NAME)
-            if incident.kind == INPUT_DIFFERS
+            if incident.kind == IncidentKind.INPUT_DIFFERS
         ]
 
     def entered(self) -> list[Output]:

@@ -8,14 +8,17 @@ from rich.markup import escape
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.drill import CUT_OFF_SECONDS, Fault
-from holdfast.orchestration.cli.playbook import Conclusion, PlaybookCommand, PlaybookOutcome
+from holdfast.orchestration.cli.playbook import (
+    Conclusion,
+    PlaybookOutcome,
+    playbook_command,
+)
 from holdfast.orchestration.cli.terminal import (
     DONE,
     FAILED,
     DryRunOption,
     JsonOption,
     Stream,
-    terminal,
 )
 
 if TYPE_CHECKING:
@@ -34,11 +37,12 @@ def drill(
     *,
     stream: Stream,
     fault: Annotated[
-        Fault,
+        Fault | None,
         typer.Option(
-            help="kill: kill -9 of the driver. pause: SIGSTOP. cut_off: block its object store for a while."
+            show_default=Fault.KILL.value,
+            help="kill: kill -9 of the driver. pause: SIGSTOP. cut_off: block its object store for a while.",
         ),
-    ] = Fault.KILL,
+    ] = None,
     old_fault: Annotated[
         Fault | None,
         typer.Option("--blow", hidden=True, help="Old name of --fault."),  # house: old word
@@ -60,7 +64,9 @@ def drill(
     objective, and the redundancy is restored. Exit code 1 if the objective was missed. The next drill
     finishes an interrupted one.
     """
-    fault = old_fault or fault
+    if fault is not None and old_fault is not None:
+        raise typer.BadParameter("--fault was given twice, once by its old name")
+    injected = fault or old_fault or Fault.KILL
 
     def build(project: "Project", stream: str, run: str) -> "Drill":
         from holdfast.orchestration.playbooks.drill import Drill
@@ -69,26 +75,19 @@ def drill(
             project,
             stream,
             run,
-            fault=fault,
+            fault=injected,
             cut_off_seconds=seconds,
             beyond_budget=beyond_budget,
         )
 
-    term = terminal(ctx)
-    with term.open_project() as project:
-        project.config.stream(stream)
-        command = PlaybookCommand(
-            term=term,
-            project=project,
-            build=build,
-            nothing_to_do="drill is finished",
-            as_json=as_json,
-        )
+    with playbook_command(
+        ctx, build, nothing_to_do="drill is finished", as_json=as_json, stream=stream
+    ) as command:
         if dry_run:
-            command.plan(stream, fault=fault)
+            command.plan(stream, fault=injected)
             return
         if not yes:
-            _require_consent(stream, fault)
+            _require_consent(stream, injected)
         command.run(stream, conclude=_conclude)
 
 

@@ -8,6 +8,7 @@ import typer
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.cli.terminal import DONE, JsonOption, OnlyStream, terminal
 from holdfast.orchestration.cli.views.incidents import incident_table
+from holdfast.resources.control_store.incident_kinds import LASTING, IncidentKind
 
 if TYPE_CHECKING:
     from holdfast.resources.control_store.records import Incident
@@ -70,12 +71,11 @@ def close_incident(
     Fails unless it is open and of a kind that no sensor closes: any other would be opened again.
     """
     from holdfast.resources.control_store.records import IncidentState
-    from holdfast.resources.control_store.tables.incidents import LASTING, RECOVERY
 
     incident = _find(project.store.incidents.of(stream, open_only=False), id_prefix)
     if incident.state is IncidentState.CLOSED:
         raise PermanentError(f"incident {incident.id} is already closed: {incident.outcome}")
-    if incident.kind in {RECOVERY, *LASTING}:
+    if incident.kind in {IncidentKind.RECOVERY, *LASTING}:
         name = incident.stream
         raise PermanentError(
             f"incident {incident.id} ({incident.kind}) cannot be closed by hand: "

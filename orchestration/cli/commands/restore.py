@@ -6,6 +6,7 @@ import typer
 from rich.markup import escape
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
 from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.playbook import (
     Conclusion,
@@ -82,7 +83,7 @@ def restore(
         typer.Option(
             min=0.0, metavar="SECONDS", help="Kill a replica that has not stopped after this time."
         ),
-    ] = 90.0,
+    ] = LEAVE_WITHIN_SECONDS,
     why: Annotated[
         str, typer.Option(metavar="TEXT", help="The reason, for the history.")
     ] = DEFAULT_REASON,

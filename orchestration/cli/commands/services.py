@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
 from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.commands.streams import Patience, build_stop
 from holdfast.orchestration.cli.playbook import PlaybookOutcome, run_for_streams
@@ -79,7 +80,7 @@ def down(
             "--keep-streams", help="Stop only Dagster; streams and object store keep running."
         ),
     ] = False,
-    patience: Patience = 90.0,
+    patience: Patience = LEAVE_WITHIN_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
     """Stop the streams gracefully, then Dagster, then the embedded object store."""

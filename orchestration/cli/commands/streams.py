@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from holdfast.ft_policies.timings import LEAVE_WITHIN_SECONDS
 from holdfast.orchestration.cli import format as fmt
-from holdfast.orchestration.cli.playbook import Build, PlaybookCommand
+from holdfast.orchestration.cli.playbook import Build, PlaybookCommand, playbook_command
 from holdfast.orchestration.cli.terminal import DONE, DryRunOption, JsonOption, Stream, terminal
 
 if TYPE_CHECKING:
@@ -70,16 +71,14 @@ def stop(
     ctx: typer.Context,
     *,
     streams: Streams,
-    patience: Patience = 90.0,
+    patience: Patience = LEAVE_WITHIN_SECONDS,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Stop streams: each finishes its epoch, ships a last snapshot and exits."""
-    term, build = terminal(ctx), build_stop(patience)
-    with term.open_project() as project:
-        PlaybookCommand(
-            term=term, project=project, build=build, nothing_to_do="is not running", as_json=as_json
-        ).run_all(streams, dry_run=dry_run)
+    build = build_stop(patience)
+    with playbook_command(ctx, build, nothing_to_do="is not running", as_json=as_json) as command:
+        command.run_all(streams, dry_run=dry_run)
 
 
 def recover(
@@ -92,16 +91,9 @@ def recover(
     """Recover a stream now, as the sensor would: fence the failed replica, start a new one, catch up."""
     from holdfast.orchestration.playbooks.recover import Recover
 
-    term = terminal(ctx)
-    with term.open_project() as project:
-        project.config.stream(stream)
-        command = PlaybookCommand(
-            term=term,
-            project=project,
-            build=Recover,
-            nothing_to_do="needs no recovery",
-            as_json=as_json,
-        )
+    with playbook_command(
+        ctx, Recover, nothing_to_do="needs no recovery", as_json=as_json, stream=stream
+    ) as command:
         if dry_run:
             command.plan(stream)
         else:

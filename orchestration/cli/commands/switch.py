@@ -6,7 +6,12 @@ import typer
 from rich.markup import escape
 
 from holdfast.ft_policies.tiers import Tier
-from holdfast.orchestration.cli.playbook import Conclusion, PlaybookCommand, PlaybookOutcome
+from holdfast.orchestration.cli.playbook import (
+    Conclusion,
+    PlaybookCommand,
+    PlaybookOutcome,
+    playbook_command,
+)
 from holdfast.orchestration.cli.terminal import (
     DEFAULT_REASON,
     DONE,
@@ -14,7 +19,6 @@ from holdfast.orchestration.cli.terminal import (
     DryRunOption,
     JsonOption,
     Stream,
-    terminal,
 )
 from holdfast.orchestration.parsing import parse_enum
 
@@ -50,7 +54,6 @@ def switch(
 
     For a stopped stream the tier takes effect at its start. The declaration is not changed.
     """
-    term = terminal(ctx)
     wanted = parse_enum(Tier, tier)
 
     def build(project: "Project", stream: str, run: str) -> "SwitchTier":
@@ -58,14 +61,9 @@ def switch(
 
         return SwitchTier(project, stream, run, tier=wanted, why=why)
 
-    with term.open_project() as project:
-        command = PlaybookCommand(
-            term=term,
-            project=project,
-            build=build,
-            nothing_to_do=f"already has {wanted}",
-            as_json=as_json,
-        )
+    with playbook_command(
+        ctx, build, nothing_to_do=f"already has {wanted}", as_json=as_json
+    ) as command:
         _plan(command, stream, wanted) if dry_run else _run(command, stream, wanted)
 
 

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from holdfast.orchestration.cli import format as fmt
-from holdfast.orchestration.cli.playbook import PlaybookCommand
+from holdfast.orchestration.cli.playbook import playbook_command
 from holdfast.orchestration.cli.terminal import (
     DONE,
     FAILED,
@@ -98,17 +98,10 @@ def compact(
     """
     from holdfast.orchestration.playbooks.compact import Compact
 
-    term = terminal(ctx)
-    with term.open_project() as project:
-        project.config.stream(stream)
-        command = PlaybookCommand(
-            term=term,
-            project=project,
-            build=Compact,
-            nothing_to_do="is compact",
-            as_json=as_json,
-        )
+    with playbook_command(
+        ctx, Compact, nothing_to_do="is compact", as_json=as_json, stream=stream
+    ) as command:
         if dry_run:
             command.plan(stream)
-            return
-        command.run(stream)
+        else:
+            command.run(stream)

@@ -12,6 +12,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     Incident,
     IncidentState,
@@ -20,11 +21,6 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.schema import incidents
 
-RECOVERY = "recovery"
-INPUT_AWAY = "input_away"
-TIER_NOT_COVERED = "tier_not_covered"
-LASTING = frozenset({INPUT_AWAY, TIER_NOT_COVERED})
-"""The kinds that a sensor opens when a state has lasted long, and closes when it is over."""
 CLAIM_SECONDS = 30.0
 FARTHEST_CLAIM_SECONDS = 4 * CLAIM_SECONDS
 """A claim that lasts longer than this from now was made before the clock was set back: it counts as expired."""
@@ -76,7 +72,7 @@ class Incidents:
         *,
         stream: str,
         key: str,
-        kind: str,
+        kind: IncidentKind,
         detail: JsonObject,
         subject: IncidentSubject | None = None,
         replica: str | None = None,
@@ -105,7 +101,7 @@ class Incidents:
         *,
         stream: str,
         key: str,
-        kind: str,
+        kind: IncidentKind,
         detail: JsonObject,
         since: float,
         subject: IncidentSubject | None = None,
@@ -143,7 +139,7 @@ class Incidents:
         return self.open_next(
             stream=key.stream,
             key=str(key),
-            kind=RECOVERY,
+            kind=IncidentKind.RECOVERY,
             detail=detail,
             since=since,
             subject=key.subject,

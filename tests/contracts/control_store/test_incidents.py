@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Incident, IncidentState
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.incidents import RECOVERY, IncidentKey, matches
+from holdfast.resources.control_store.tables.incidents import IncidentKey, matches
 from tests.builders.control_rows import (
     a_recovery,
     lost_primary,
@@ -19,7 +20,9 @@ RUN_OUT = -1.0
 
 class TestIncidents:
     def open(self, store: ControlStore, key: str = "words/r1/dead") -> str:
-        return store.incidents.open(stream="words", key=key, kind="dead", detail={"pid": 7}).id
+        return store.incidents.open(
+            stream="words", key=key, kind=IncidentKind.INPUT_DIFFERS, detail={"pid": 7}
+        ).id
 
     def test_one_failure_is_one_incident(self, store: ControlStore) -> None:
         first = self.open(store)
@@ -32,7 +35,11 @@ class TestIncidents:
     def test_the_same_failure_after_it_was_closed_is_the_next(self, store: ControlStore) -> None:
         def seen(since: float) -> Incident | None:
             return store.incidents.open_next(
-                stream="words", key="words/r1", kind="dead", detail={}, since=since
+                stream="words",
+                key="words/r1",
+                kind=IncidentKind.INPUT_DIFFERS,
+                detail={},
+                since=since,
             )
 
         first, before = seen(store.now()), store.now()
@@ -60,7 +67,7 @@ class TestIncidents:
         self, store: ControlStore, key: IncidentKey, text: str
     ) -> None:
         incident = a_recovery(store, key, reason="gone")
-        assert (incident.key, incident.kind) == (text, RECOVERY)
+        assert (incident.key, incident.kind) == (text, IncidentKind.RECOVERY)
         assert (incident.subject, incident.replica) == (key.subject, key.replica)
         assert store.incidents.get(incident.id) == incident
         assert matches(incident, key)
@@ -104,7 +111,7 @@ class TestIncidents:
         self, store: ControlStore
     ) -> None:
         incident = store.incidents.open(
-            stream="words", key="k", kind="dead", detail={"reason": "gone"}
+            stream="words", key="k", kind=IncidentKind.INPUT_DIFFERS, detail={"reason": "gone"}
         )
         assert store.incidents.closed_since(0.0) == []
         store.incidents.close(incident.id, "recovered", figures={"recovery_seconds": 1.5})
@@ -115,7 +122,7 @@ class TestIncidents:
 
     def test_open_incidents_are_listed_by_stream(self, store: ControlStore) -> None:
         first, second = self.open(store, "k1"), self.open(store, "k2")
-        store.incidents.open(stream="others", key="k3", kind="dead", detail={})
+        store.incidents.open(stream="others", key="k3", kind=IncidentKind.INPUT_DIFFERS, detail={})
         store.incidents.close(first, "recovered")
         assert [i.id for i in store.incidents.of("words")] == [second]
         assert {i.id for i in store.incidents.of("words", open_only=False)} == {first, second}

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import FORGOTTEN
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     EndedBy,
     Phase,
@@ -136,7 +137,7 @@ class TestRecords:
     def test_an_open_incident_stays_with_the_numbers_before_it(self, store: ControlStore) -> None:
         def report(key: str) -> str:
             opened = store.incidents.open_next(
-                stream="words", key=key, kind="k", detail={}, since=LATER
+                stream="words", key=key, kind=IncidentKind.INPUT_DIFFERS, detail={}, since=LATER
             )
             assert opened is not None
             return opened.id

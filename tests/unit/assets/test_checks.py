@@ -26,32 +26,13 @@ from tests.builders.streams import (
     commit_epochs,
     decide_epoch,
 )
+from tests.builders.vaults import a_shipped_snapshot
 from tests.fakes.projects import SimulatedProject, SimulatedProjects, simulated_projects
 
 
 @pytest.fixture
 def projects(tmp_path: Path) -> SimulatedProjects:
     return simulated_projects(tmp_path)
-
-
-def a_shipped_snapshot(project: SimulatedProject, checkpoint: Path, epoch: int = 0) -> str:
-    """A real snapshot of a tiny checkpoint, in the vault and in the catalogue."""
-    for name in ("metadata", f"offsets/{epoch}", f"commits/{epoch}"):
-        file = checkpoint / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{name}\n")
-    shipped = project.vault(CLICKS).ship(
-        checkpoint,
-        epoch,
-        token=1,
-        replica="r1",
-        parent=None,
-        conf={},
-        created_at=project.store.now(),
-        scratch=checkpoint.parent / "scratch",
-    )
-    project.store.snapshots.record(a_snapshot(shipped.manifest.id, epoch, stream=CLICKS))
-    return shipped.manifest.id
 
 
 def ran(projects: SimulatedProjects, job: str = "audit") -> dict[str, dg.AssetCheckEvaluation]:

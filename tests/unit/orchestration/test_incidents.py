@@ -11,9 +11,9 @@ from holdfast.ft_policies.health import Health
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import detection_seconds, due_recoveries, run_key
 from holdfast.orchestration.playbooks.recover import Recover
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import EndedBy, Incident, IncidentState, ReplicaState
 from holdfast.resources.control_store.recoveries import SUPERSEDED
-from holdfast.resources.control_store.tables.incidents import RECOVERY
 from holdfast.resources.process import ProcessHandle
 from tests.builders.control_rows import (
     a_recovery,
@@ -38,7 +38,7 @@ AN_INCIDENT = Incident(
     id="i",
     stream=CLICKS,
     key="k",
-    kind=RECOVERY,
+    kind=IncidentKind.RECOVERY,
     state=IncidentState.OPEN,
     opened_at=1000.0,
     subject=None,

@@ -9,9 +9,9 @@ import pytest
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.alerts import find_incident_alerts
 from holdfast.orchestration.sensors.observer import Marks, stream_observer
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import DesiredState, ReplicaState, Sample
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import INPUT_AWAY, TIER_NOT_COVERED
 from holdfast.resources.project import Project
 from tests.builders.control_rows import a_recovery, lost_primary
 from tests.builders.streams import (
@@ -70,10 +70,10 @@ def projects_without_input(root: Path) -> SimulatedProjects:
 @pytest.mark.parametrize(
     ("build", "kind", "reason"),
     [
-        (projects_without_input, INPUT_AWAY, "p1 is waiting for its input"),
+        (projects_without_input, IncidentKind.INPUT_AWAY, "p1 is waiting for its input"),
         (
             lambda root: projects_with_paused_secondary(root, "s1"),
-            TIER_NOT_COVERED,
+            IncidentKind.TIER_NOT_COVERED,
             "the secondary is paused and covers passive_standby_cold",
         ),
     ],

@@ -14,6 +14,7 @@ from holdfast.ft_policies.playbooks.recover.steps import (
 from holdfast.ft_policies.tiers import SECONDARY, Switch, Tier
 from holdfast.orchestration.outcomes import outcome_of
 from holdfast.orchestration.playbooks.base import JournalWriter
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Incident, Phase, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
@@ -38,7 +39,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 def an_incident(project: Project, key: str, **detail: float) -> Incident:
     return project.store.incidents.open(
-        stream=CLICKS, key=f"{CLICKS}/{key}", kind="recovery", detail=detail
+        stream=CLICKS, key=f"{CLICKS}/{key}", kind=IncidentKind.RECOVERY, detail=detail
     )
 
 

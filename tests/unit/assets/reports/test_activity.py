@@ -11,6 +11,7 @@ from holdfast.ft_policies.playbooks.drill import PLAYBOOK, Report
 from holdfast.observation.reports.drills import drill_rows
 from holdfast.observation.reports.incidents import incident_rows
 from holdfast.orchestration.schedules import failure_drills
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Phase, SnapshotState
 from holdfast.resources.project import Project
 from tests.builders.control_rows import a_snapshot
@@ -62,7 +63,7 @@ def test_an_incident_is_reported_with_its_timeline(projects: SimulatedProjects) 
     with projects.open() as project:
         detail = {"reason": "its process is gone"}
         incident = project.store.incidents.open(
-            stream=CLICKS, key="k", kind="recovery", detail=detail
+            stream=CLICKS, key="k", kind=IncidentKind.RECOVERY, detail=detail
         )
         a_line(project, "Fence", Phase.INTENT, incident=incident.id)
         a_line(project, "Fence", Phase.DONE, incident=incident.id, detail={"primary": "p1"})
@@ -87,7 +88,9 @@ def test_a_step_whose_replica_was_lost_has_failed_though_the_run_went_on(
     projects: SimulatedProjects,
 ) -> None:
     with projects.open() as project:
-        incident = project.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+        incident = project.store.incidents.open(
+            stream=CLICKS, key="k", kind=IncidentKind.RECOVERY, detail={}
+        )
         lost = {"primary": "p2", "failed": "its process is gone"}
         a_line(project, "AwaitCatchUp", Phase.DONE, incident=incident.id, detail=lost)
         [row] = incident_rows(project, [CLICKS])

@@ -23,6 +23,7 @@ from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.jobs.reports import daily_costs
 from holdfast.resources.birth import FILE
 from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Phase, Sample
 from holdfast.resources.project import Project
 from tests.builders.reports import a_cost_row, a_running_stream, record_takeover
@@ -199,7 +200,7 @@ def test_what_went_wrong_is_counted(projects: SimulatedProjects) -> None:
             project.store.journal.write(**line, **step, detail=detail)
         step = {"playbook": "recover", "step": "Launch", "phase": Phase.FAILED}
         project.store.journal.write(**line, **step, detail={"error": "no room"})
-        project.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+        project.store.incidents.open(stream=CLICKS, key="k", kind=IncidentKind.RECOVERY, detail={})
     drills, incidents, journal = (
         made(projects, report) for report in activity.definitions(STREAMS)
     )

@@ -15,6 +15,7 @@ from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.reports.incidents import incident_rows
 from holdfast.observation.reports.recoveries import build_comparison
 from holdfast.observation.reports.what_if import OBJECTIVES, what_if_cells
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Phase
 from tests.builders.reports import a_day, a_recovery
 from tests.builders.streams import CLICKS
@@ -103,7 +104,9 @@ def test_a_closed_incident_has_an_outcome_and_a_step_that_ended_its_seconds(
     tmp_path: Path,
 ) -> None:
     with simulated_projects(tmp_path).open() as project:
-        incident = project.store.incidents.open(stream=CLICKS, key="k", kind="recovery", detail={})
+        incident = project.store.incidents.open(
+            stream=CLICKS, key="k", kind=IncidentKind.RECOVERY, detail={}
+        )
         line = {"stream": CLICKS, "playbook": "recover", "run": "r", "step": "Fence"}
         project.store.journal.write(**line, phase=Phase.INTENT)  # type: ignore[arg-type]
         project.store.journal.write(**line, phase=Phase.DONE, seconds=0.5)  # type: ignore[arg-type]

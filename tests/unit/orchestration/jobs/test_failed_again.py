@@ -13,7 +13,6 @@ from holdfast.configs.project import ProjectConfig
 from holdfast.ft_policies.health import DetectedBy
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.orchestration.definitions import build_definitions
-from holdfast.orchestration.jobs.recovery import Claim
 from holdfast.resources.control_store.records import (
     EndedBy,
     Incident,
@@ -36,6 +35,7 @@ from tests.builders.streams import (
     a_secondary,
     a_wanted_stream,
 )
+from tests.fakes.clocks import SleeplessClock
 from tests.fakes.drivers import SimulatedDrivers, simulated_drivers
 from tests.fakes.projects import SimulatedProjects, simulated_projects
 
@@ -121,7 +121,6 @@ def a_failover(root: Path) -> Iterator[tuple[SimulatedProjects, Project]]:
 @pytest.mark.parametrize("secondary_takes_over", [True, False], ids=["replica", "run"])
 def test_each_failure_has_an_incident_of_its_own_with_its_own_times(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     secondary_takes_over: bool,  # noqa: FBT001
 ) -> None:
     with (
@@ -129,13 +128,7 @@ def test_each_failure_has_an_incident_of_its_own_with_its_own_times(
         simulated_drivers(project) as drivers,
     ):
         failures = Failures(project, drivers, secondary_takes_over, left=3)
-        keep_alive = Claim.keep_alive
-
-        def act(claim: Claim) -> None:
-            failures.act()
-            keep_alive(claim)
-
-        monkeypatch.setattr(Claim, "keep_alive", act)
+        projects.clock = SleeplessClock(failures.act)
         [request] = tick(projects).run_requests or []
         definitions = build_definitions(ProjectConfig.load(projects.root), projects)
         job = definitions.resolve_job_def("recover_stream")

@@ -10,8 +10,9 @@ from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.observation.doctor.examine import diagnose_stream
 from holdfast.orchestration.playbooks.lost_state import give_up_state
 from holdfast.orchestration.retention import prune_epochs
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import DesiredState, SnapshotState
-from holdfast.streaming.state.lost_state import SNAPSHOTS_LOST, require_start
+from holdfast.streaming.state.lost_state import require_start
 from tests.builders.control_rows import record_snapshot, set_decision_time
 from tests.builders.recorded_stream import a_restorable_stream
 from tests.builders.streams import CLICKS
@@ -45,7 +46,7 @@ def test_it_is_given_up_once_and_counted(project: SimulatedProject, tmp_path: Pa
     lose_snapshots(project)
     with pytest.raises(PermanentError, match="its epochs before 3 are pruned"):
         require_start(store, CLICKS, project.vault(CLICKS))
-    assert [row.kind for row in store.incidents.of(CLICKS)] == [SNAPSHOTS_LOST]
+    assert [row.kind for row in store.incidents.of(CLICKS)] == [IncidentKind.SNAPSHOTS_LOST]
     assert give_up_state(project, CLICKS, dry_run=True) == rows
     assert store.gaps.of(CLICKS) == []
     assert [give_up_state(project, CLICKS) for _ in range(2)] == [rows, rows]

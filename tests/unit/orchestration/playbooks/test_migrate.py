@@ -11,9 +11,9 @@ from holdfast.orchestration.playbooks import migrate_steps
 from holdfast.orchestration.playbooks.base import StepSkipped
 from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import EndedBy, Phase, ReplicaState, Slot
 from holdfast.resources.priority import GIVING_WAY
-from holdfast.streaming.sinks.ledger_writer import DIGEST_DIFFERS
 from holdfast.streaming.spec import ReplicaSpec
 from tests.builders.checkpoints import SyntheticCheckpoint
 from tests.builders.control_rows import an_entry
@@ -257,7 +257,7 @@ def test_after_a_rollback_no_replica_goes_on_from_what_the_target_has_shipped(
             project.store.incidents.open(
                 stream=CLICKS,
                 key=key,
-                kind=DIGEST_DIFFERS,
+                kind=IncidentKind.DIGEST_DIFFERS,
                 replica=target.id,
                 detail=differing,
             )

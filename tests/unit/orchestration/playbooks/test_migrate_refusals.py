@@ -4,42 +4,33 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.configs.stream import OWNED_SPARK_CONF, StreamDeclaration
+from holdfast.configs.stream import OWNED_SPARK_CONF
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest
-from holdfast.orchestration.playbooks.recompute import Recomputed
-from holdfast.resources.control_store.records import DesiredState, SnapshotRow
+from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.project import Project
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER
-from tests.builders.control_rows import a_snapshot
 from tests.builders.playbooks import LARGER, a_recovered_project, primary_of, redeclared_project
 from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs
+from tests.builders.vaults import a_shipped_snapshot
+from tests.fakes.clocks import SleeplessClock
 from tests.fakes.projects import simulated_projects
+from tests.fakes.recomputer import SimulatedRecomputer
 
 
 @pytest.mark.parametrize("may_differ", [True, False])
 def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    may_differ: bool,
+    tmp_path: Path, *, may_differ: bool
 ) -> None:
     with (
         a_recovered_project(tmp_path) as (projects, _, drivers),
         redeclared_project(projects, params={"threshold": 2}) as project,
     ):
         commit_epochs(project, 3)
-        project.store.snapshots.record(a_snapshot("s1", 1, stream=CLICKS))
-        tried: list[tuple[object, int]] = []
-
-        def recomputed(
-            _: Project, target: StreamDeclaration, __: str, row: SnapshotRow
-        ) -> Recomputed:
-            tried.append((target.params["threshold"], row.epoch))
-            return Recomputed(rows=3, digest="another")
-
-        monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed)
+        a_shipped_snapshot(project, tmp_path / "checkpoint", 1)
+        recomputer = SimulatedRecomputer(drivers.launch, rows=3, digest="another")
+        projects.launch.launcher = recomputer
         request = MigrationRequest(may_differ=may_differ)
         migrate = Migrate(project, CLICKS, "r", request=request, keep_alive=drivers.act)
         if may_differ:
@@ -48,41 +39,44 @@ def test_code_that_would_put_out_something_else_is_refused_unless_that_is_wanted
             with pytest.raises(PermanentError, match="epoch 2 has 3 rows"):
                 migrate.steps()
             assert project.store.migrations.history(CLICKS) == []
-        assert tried == [(2, 1)]
+        assert recomputer.tried == [(2, {"threshold": 2})]
+
+
+def ship_if_asked(project: Project, checkpoint: Path) -> None:
+    """As a primary does with its next heartbeat."""
+    primary = primary_of(project)
+    if primary.snapshot_requested > primary.snapshot_served:
+        a_shipped_snapshot(project, checkpoint, 1)
+        project.store.replicas.heartbeat(
+            primary.id,
+            state=primary.state,
+            observed=primary.observed,
+            observed_generation=primary.generation,
+            snapshot_served=primary.snapshot_requested,
+            epoch=primary.epoch,
+        )
 
 
 def test_a_stream_without_a_snapshot_is_asked_for_one_to_try_the_target_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    with (
-        a_recovered_project(tmp_path) as (projects, _, drivers),
-        redeclared_project(projects, params={"threshold": 2}) as project,
-    ):
-        commit_epochs(project, 3)
-        tried: list[str] = []
+    with a_recovered_project(tmp_path) as (projects, running, drivers):
+        commit_epochs(running, 3)
+        recomputer = SimulatedRecomputer(drivers.launch, rows=3, digest="another")
+        projects.launch.launcher = recomputer
+        projects.clock = SleeplessClock(lambda: ship_if_asked(running, tmp_path / "checkpoint"))
+        with redeclared_project(projects, params={"threshold": 2}) as project:
 
-        def recomputed(_: Project, __: StreamDeclaration, ___: str, row: SnapshotRow) -> Recomputed:
-            tried.append(row.id)
-            return Recomputed(rows=3, digest="another")
+            def migrate() -> Migrate:
+                return Migrate(project, CLICKS, "r", request=MigrationRequest())
 
-        def ship(_: Project, stream: str) -> None:
-            project.store.snapshots.record(a_snapshot("s1", 1, stream=stream))
-
-        monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial._recompute", recomputed)
-        monkeypatch.setattr("holdfast.orchestration.playbooks.migrate_trial.snapshot_now", ship)
-        assert Migrate(project, CLICKS, "p", request=MigrationRequest()).plan(), (
-            "a plan asks for nothing"
-        )
-        assert tried == []
-        with pytest.raises(PermanentError, match="would compute another output"):
-            next(
-                Migrate(
-                    project, CLICKS, "r", request=MigrationRequest(), keep_alive=drivers.act
-                ).steps()
-            )
-        with pytest.raises(PermanentError, match="would compute another output"):
-            Migrate(project, CLICKS, "p", request=MigrationRequest()).plan()
-        assert tried == ["s1", "s1"]
+            assert migrate().plan(), "a plan asks for nothing"
+            assert recomputer.tried == []
+            with pytest.raises(PermanentError, match="would compute another output"):
+                migrate().steps()
+            with pytest.raises(PermanentError, match="would compute another output"):
+                migrate().plan()
+        assert [epoch for epoch, _ in recomputer.tried] == [2, 2]
 
 
 def test_another_migration_is_refused_while_one_is_under_way_and_the_same_is_gone_on_with(

@@ -1,21 +1,22 @@
 """A secondary that becomes the primary, or should, while a playbook works on the stream."""
 
+from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from holdfast.ft_policies.playbooks.recover.steps import (
     AwaitSecondaryExit,
     AwaitTakeover,
     AwaitTarget,
     EndSecondary,
+    RecoverStep,
     TurnSwitch,
 )
 from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Switch, Tier
-from holdfast.observation.status import observe_stream
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.playbooks import migrate_steps, recover_secondary
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
+from holdfast.resources.project import Project
 from tests.builders.playbooks import (
     a_running_project,
     a_waiter,
@@ -80,25 +81,38 @@ def test_a_secondary_that_has_just_become_primary_is_not_turned_off(tmp_path: Pa
         assert (row.desired, row.slot) == (PRIMARY, Slot.PRIMARY)
 
 
-def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateWaiter(StreamWaiter):
+    """Observes what was true a moment ago."""
+
+    observed: StreamStatus
+
+    def observe(self) -> StreamStatus:
+        return self.observed
+
+    def is_still_next(self, step: RecoverStep, *, as_caught_up: bool = False) -> bool:
+        return True
+
+
+def a_late_waiter(project: Project) -> LateWaiter:
+    observed = observe_stream(project, CLICKS)
+    return LateWaiter(project=project, stream=CLICKS, began_at=0.0, observed=observed)
+
+
+def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(tmp_path: Path) -> None:
     """Each step is about to write when the secondary becomes the primary."""
     with a_running_project(tmp_path, tier="deployed") as project:
         a_secondary(project, "s")
-        watch = a_waiter(project)
-        as_secondary = observe_stream(project, CLICKS)
+        beside_primary = a_late_waiter(project)
         project.store.replicas.end("p", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
+        alone = a_late_waiter(project)
         take_over(project, "s")
-        monkeypatch.setattr(StreamWaiter, "observe", lambda _: as_secondary)
         project.timing_changes["progress_within_seconds"] = 0.1
-        recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.PROCESS, on=False))
-        monkeypatch.setattr(StreamWaiter, "is_still_next", lambda *_: True)
-        recover_secondary.stop(watch, AwaitSecondaryExit("s"))
-        recover_secondary.end(watch, EndSecondary("s", "thought dead"))
+        recover_secondary.turn_switch(beside_primary, TurnSwitch("s", Switch.PROCESS, on=False))
+        recover_secondary.stop(beside_primary, AwaitSecondaryExit("s"))
+        recover_secondary.end(beside_primary, EndSecondary("s", "thought dead"))
         project.timing_changes["takeover_within_seconds"] = 0.0
-        monkeypatch.setattr(recover_secondary, "_is_decided", lambda *_: False)
-        recover_secondary.await_takeover(watch, AwaitTakeover("s"))
+        recover_secondary.await_takeover(alone, AwaitTakeover("s"))
         row = replica_of(project, "s")
         assert (row.desired, row.slot, row.ended_at) == (PRIMARY, Slot.PRIMARY, None)
 

@@ -15,6 +15,7 @@ from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.orchestration.definitions import build_definitions
 from holdfast.orchestration.sensors.alerts import AlertMarks, alerts
 from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import EndedBy, IncidentSubject, ReplicaState
 from holdfast.resources.control_store.schema import incidents
 from holdfast.resources.project import Project
@@ -172,7 +173,7 @@ def test_an_incident_that_stays_open_raises_an_alert_and_one_without_a_run_at_on
         project.store.incidents.open(
             stream=CLICKS,
             key="k",
-            kind="digest_differs",
+            kind=IncidentKind.DIGEST_DIFFERS,
             detail={"reason": "epoch 7 differs"},
             subject=IncidentSubject.SECONDARY,
         )

@@ -9,6 +9,7 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import OFF, Tier
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.sensors.recovery import object_store_sensor, recovery_sensor
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -16,7 +17,6 @@ from holdfast.resources.control_store.records import (
     ReplicaState,
 )
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import RECOVERY
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recovery_sensor import incidents, requested, tick
 from tests.builders.streams import CLICKS, a_dead_primary, a_primary, a_wanted_stream
@@ -36,7 +36,7 @@ def test_a_dead_driver_gives_one_run_over_many_ticks_and_daemons(
     keys = {key for _ in range(10) for key in requested(projects)}
     [incident] = incidents(projects)
     assert keys == {f"{incident.id}-0-0"}
-    assert incident.kind == RECOVERY
+    assert incident.kind == IncidentKind.RECOVERY
     assert incident.detail["health"] == "dead"
     assert incident.detail["t_detect_seconds"] >= 0
     with projects.open() as project:

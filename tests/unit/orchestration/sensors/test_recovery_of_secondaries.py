@@ -8,6 +8,7 @@ from holdfast.ft_policies.tiers import OFF, Switches, Tier
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import calls_for_recovery
 from holdfast.orchestration.playbooks.base import JournalWriter, StepResult
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     EndedBy,
     IncidentState,
@@ -16,7 +17,6 @@ from holdfast.resources.control_store.records import (
     ReplicaState,
 )
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import RECOVERY
 from tests.builders.control_rows import a_recovery, a_waiting_recovery, lost_primary, lost_secondary
 from tests.builders.recovery_sensor import incidents, requested, standby_projects, tick
 from tests.builders.streams import CLICKS, STANDS_BY, a_heartbeat, a_secondary
@@ -28,7 +28,7 @@ def test_a_missing_secondary_is_an_incident_of_the_same_kind(tmp_path: Path) -> 
     keys = {key for _ in range(3) for key in requested(projects)}
     [incident] = incidents(projects)
     assert keys == {f"{incident.id}-0-0"}
-    assert incident.kind == RECOVERY
+    assert incident.kind == IncidentKind.RECOVERY
     assert incident.key == f"{CLICKS}/p1/secondary-never/1"
     assert (incident.subject, incident.replica) == (IncidentSubject.SECONDARY, None)
     [request] = tick(projects).run_requests or []

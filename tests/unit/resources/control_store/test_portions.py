@@ -11,6 +11,7 @@ from sqlalchemy import event
 
 from holdfast.ft_policies.tiers import Tier
 from holdfast.resources.control_store.database import PAUSE_SECONDS, Database
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import IncidentState
 from holdfast.resources.control_store.schema import incidents
 from holdfast.resources.control_store.store import ControlStore
@@ -128,7 +129,11 @@ def test_pruning_closed_incidents_does_not_compare_each_with_all_others(
 
 
 def _steps_to_prune(store: ControlStore, count: int) -> int:
-    template = asdict(store.incidents.open(stream="words", key="words/r", kind="x", detail={}))
+    template = asdict(
+        store.incidents.open(
+            stream="words", key="words/r", kind=IncidentKind.INPUT_DIFFERS, detail={}
+        )
+    )
     closed = template | {"state": IncidentState.CLOSED, "closed_at": 1.0}
     rows = [closed | {"id": f"i{number}", "key": f"words/r{number}x/1"} for number in range(count)]
     with store._database.write() as connection:

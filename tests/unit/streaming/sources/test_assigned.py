@@ -9,15 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.sql.base import Executable
 
 from holdfast.resources.control_store.database import Database
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import EpochProposal, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.upgrade import upgrade_schema
-from holdfast.streaming.sources.assigned import (
-    INPUT_REAPPEARED,
-    INPUT_REUSED,
-    check_assigned,
-    find_taken,
-)
+from holdfast.streaming.sources.assigned import check_assigned, find_taken
 from holdfast.streaming.sources.folder import ListedFile
 
 
@@ -85,7 +81,7 @@ def test_a_used_name_with_other_content_opens_one_incident_and_is_not_read(
     for _ in range(2):
         assert check_assigned(store, "words", "r1", listed("1.jsonl", size=8)) == {"1.jsonl"}
     (incident,) = store.incidents.of("words")
-    assert (incident.kind, incident.detail["epoch"]) == (INPUT_REUSED, 1)
+    assert (incident.kind, incident.detail["epoch"]) == (IncidentKind.INPUT_REUSED, 1)
     assert incident.detail["files"] == ["1.jsonl"]
 
 
@@ -112,4 +108,4 @@ def test_a_file_that_is_older_than_a_forgotten_one_is_reported_and_not_read(
         assert check_assigned(store, "words", "r1", files) == {"0.jsonl", "1.jsonl"}
     assert find_taken(store, "words", [new]) == set()
     (incident,) = store.incidents.of("words")
-    assert (incident.kind, incident.detail["files"]) == (INPUT_REAPPEARED, ["0.jsonl"])
+    assert (incident.kind, incident.detail["files"]) == (IncidentKind.INPUT_REAPPEARED, ["0.jsonl"])

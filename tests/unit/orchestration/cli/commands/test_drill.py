@@ -40,6 +40,9 @@ def test_the_old_name_of_the_fault_option_still_works(tmp_path: Path, project: P
     old = "--blow"  # house: old word
     assert holdfast_json(tmp_path, "drill", STREAM, old, "pause", "--dry-run")["fault"] == "pause"
     assert old not in run_holdfast(tmp_path, "drill", "--help").output
+    both = run_holdfast(tmp_path, "drill", STREAM, "--fault", "kill", old, "pause", "--dry-run")
+    assert both.exit_code == 2
+    assert "--fault was given twice" in both.output
 
 
 def test_no_fault_is_injected_without_consent(tmp_path: Path, project: Project) -> None:

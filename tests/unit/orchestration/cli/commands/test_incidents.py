@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Incident
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.ledger_writer import INPUT_DIFFERS, OUTPUT_LOST, LedgerWriter
-from holdfast.streaming.sources.assigned import INPUT_REUSED
+from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from tests.builders.recorded_stream import STREAM, a_running_stream, an_open_project
 from tests.cli import holdfast_json, run_holdfast
 from tests.fakes.leases import FixedToken
@@ -28,7 +28,9 @@ def differing(project: Project, replica: str = "odd") -> Incident:
 
 
 def failing(project: Project) -> Incident:
-    return project.store.incidents.open(stream=STREAM, key="k", kind="recovery", detail={})
+    return project.store.incidents.open(
+        stream=STREAM, key="k", kind=IncidentKind.RECOVERY, detail={}
+    )
 
 
 def stored(project: Project, incident: Incident) -> Incident:
@@ -66,9 +68,11 @@ def test_json_has_the_closed_incident(tmp_path: Path, project: Project) -> None:
     assert (closed["id"], closed["state"]) == (incident.id, "closed")
 
 
-@pytest.mark.parametrize("kind", [INPUT_DIFFERS, OUTPUT_LOST, INPUT_REUSED])
+@pytest.mark.parametrize(
+    "kind", [IncidentKind.INPUT_DIFFERS, IncidentKind.OUTPUT_LOST, IncidentKind.INPUT_REUSED]
+)
 def test_what_no_sensor_closes_is_closed_by_hand(
-    tmp_path: Path, project: Project, kind: str
+    tmp_path: Path, project: Project, kind: IncidentKind
 ) -> None:
     incident = project.store.incidents.open(stream=STREAM, key="k", kind=kind, detail={})
     result = run_holdfast(tmp_path, "incidents", "--close", incident.id, "--why", "restored")

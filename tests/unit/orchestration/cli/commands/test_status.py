@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from holdfast.ft_policies.tiers import Switches
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from tests.builders.recorded_stream import (
     REPLICA,
@@ -82,7 +83,10 @@ def test_the_screen_shows_switches_that_differ_and_open_incidents(tmp_path: Path
         a_running_stream(project)
         beat(project, Switches(deploy=True), epoch=2)
         project.store.incidents.open(
-            stream=STREAM, key="k", kind="recovery", detail={"reason": "the process is gone"}
+            stream=STREAM,
+            key="k",
+            kind=IncidentKind.RECOVERY,
+            detail={"reason": "the process is gone"},
         )
         shown = run_holdfast(tmp_path, "status").stdout
 
@@ -100,7 +104,7 @@ def test_incidents_are_listed_newest_first_and_closed_ones_with_their_outcome(
         a_running_stream(project)
         for number in range(2):
             incident = project.store.incidents.open(
-                stream=STREAM, key=f"k{number}", kind="recovery", detail={}
+                stream=STREAM, key=f"k{number}", kind=IncidentKind.RECOVERY, detail={}
             )
         project.store.incidents.close(incident.id, "recovered in 12 s")
         listed = holdfast_json(tmp_path, "incidents", STREAM)["incidents"]

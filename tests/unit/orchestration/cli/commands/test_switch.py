@@ -7,13 +7,13 @@ import pytest
 
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 from holdfast.observation.status import observe_stream
-from holdfast.resources.clock import SystemClock
 from holdfast.resources.control_store.records import TierChange
 from holdfast.resources.project import Project
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recorded_stream import STREAM, a_running_stream, an_open_project
 from tests.builders.streams import a_secondary
 from tests.cli import holdfast_json, run_holdfast
+from tests.fakes.clocks import SleeplessClock
 from tests.fakes.followers import PATIENT, following
 
 ELSEWHERE = "object_store: {kind: s3, bucket: elsewhere}"
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
         yield project
 
 
-def press_ctrl_c(_clock: SystemClock, _seconds: float) -> None:
+def press_ctrl_c() -> None:
     raise KeyboardInterrupt
 
 
@@ -152,14 +152,11 @@ def test_two_replicas_may_not_call_a_sink_that_bears_one(
     assert status.tier is Tier.PASSIVE_REPLICATION
 
 
-def test_an_interrupted_switch_says_who_finishes_it(
-    tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_switch_says_who_finishes_it(tmp_path: Path, project: Project) -> None:
     a_running_stream(project)
     a_secondary(project, observed=COLD)
-    with monkeypatch.context() as patched:
-        patched.setattr(SystemClock, "sleep", press_ctrl_c)
-        result = run_holdfast(tmp_path, "switch", STREAM, "passive_standby_hot")
+    interrupted = SleeplessClock(press_ctrl_c)
+    result = run_holdfast(tmp_path, "switch", STREAM, "passive_standby_hot", clock=interrupted)
     assert result.exit_code == 130, result.output
     assert (
         "the switch of clicks to passive_standby_hot is recorded, but not finished" in result.output

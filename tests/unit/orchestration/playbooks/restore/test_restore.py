@@ -13,10 +13,10 @@ from holdfast.orchestration.playbooks.launch import launch_primary
 from holdfast.orchestration.playbooks.recover import Start
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget, parse_time
 from holdfast.orchestration.playbooks.restore.restore import Restore
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import DesiredState, EpochProposal, Slot
 from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.ledger_writer import INPUT_DIFFERS, OUTPUT_LOST
 from holdfast.streaming.sinks.lineage import CLOSED, dead_letter_writer
 from holdfast.streaming.spec import ReplicaSpec
 from tests.builders.recorded_stream import (
@@ -73,14 +73,14 @@ def test_the_newest_snapshot_up_to_the_epoch_is_noted_with_why(project: Project)
 
 
 def test_it_closes_the_incidents_of_epochs_that_are_computed_again(project: Project) -> None:
-    def opened(kind: str, epoch: int) -> str:
+    def opened(kind: IncidentKind, epoch: int) -> str:
         key = f"{kind}/{epoch}"
         detail = {"epoch": epoch}
         return project.store.incidents.open(stream=CLICKS, key=key, kind=kind, detail=detail).id
 
-    stay = {opened(INPUT_DIFFERS, 5), opened("digest_differs", 6)}
-    opened(INPUT_DIFFERS, 6)
-    opened(OUTPUT_LOST, 7)
+    stay = {opened(IncidentKind.INPUT_DIFFERS, 5), opened(IncidentKind.DIGEST_DIFFERS, 6)}
+    opened(IncidentKind.INPUT_DIFFERS, 6)
+    opened(IncidentKind.OUTPUT_LOST, 7)
     restored(project)
     assert {incident.id for incident in project.store.incidents.of(CLICKS)} == stay
 
