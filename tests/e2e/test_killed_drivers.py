@@ -12,12 +12,13 @@ import pytest
 
 from tests.live.faults import HALF_OUT, arm
 from tests.live.stream import NAME, ON_ROCKSDB, LiveStream, a_live_stream
+from tests.private_files import open_to_others, usual_umask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    with a_live_stream(tmp_path, resources=ON_ROCKSDB) as stream:
+    with usual_umask(), a_live_stream(tmp_path, resources=ON_ROCKSDB) as stream:
         stream.start()
         for point in HALF_OUT:
             arm(stream.root, point, after_epoch=stream.epoch() + 1)
@@ -29,7 +30,17 @@ def test_kills_while_an_epoch_is_half_out_lose_nothing_and_double_nothing(tmp_pa
         proof = stream.prove()
         assert proof.holds, proof
         assert len(stream.project.store.replicas.of("words", live=False)) == len(HALF_OUT) + 1
+        require_private_files(stream)
         require_proof_of_a_snapshot(stream)
+
+
+def require_private_files(stream: LiveStream) -> None:
+    """What the last driver has written is its owner's; its launcher, here the test, has made folder and output."""
+    rows = stream.project.store.replicas.of(NAME, live=False)
+    folder = max(rows, key=lambda row: row.registered_at).folder
+    written = set(Path(folder).rglob("*"))
+    assert {path.name for path in written} > {"replica.log", "spark.log"}
+    assert set(open_to_others(Path(folder))) <= {folder, f"{folder}/driver.out"}
 
 
 def require_proof_of_a_snapshot(stream: LiveStream) -> None:

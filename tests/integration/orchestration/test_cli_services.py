@@ -18,6 +18,7 @@ from holdfast.orchestration.services.access import read_token
 from holdfast.orchestration.services.dagster_health import ask_health
 from holdfast.resources.service import find_free_port
 from tests.builders.projects import a_project, stream_yaml
+from tests.private_files import open_to_others, usual_umask
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -86,7 +87,9 @@ def eventually(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
 
 
 def test_up_finds_what_runs_what_dies_is_replaced_and_down_leaves_nothing(root: Path) -> None:
-    first = holdfast(root, "up", "--no-streams")
+    with usual_umask():
+        first = holdfast(root, "up", "--no-streams")
+    assert open_to_others(root / ".holdfast") == []
     second = holdfast(root, "up", "--no-streams")
 
     assert first["dagster"]["started"]

@@ -1,4 +1,4 @@
-"""The Java of a replica: what makes it faster, what a site has chosen for itself, and who may talk to it."""
+"""The Java of a replica: what makes it faster, what a site has chosen, who may talk to it, and what others see of it."""
 
 import os
 import subprocess
@@ -12,9 +12,17 @@ from holdfast.resources.control_store.store import ControlStore
 from tests.builders.replicas import a_spec
 
 pytestmark = pytest.mark.integration
+SECRET = "as-quiet-as-a-mouse"  # noqa: S105
+SPARK_CONF = {
+    "spark.hadoop.tables.password": "${HUSH}",
+    # Spark logs all its settings.
+    "spark.logConf": "true",
+    "spark.log.level": "INFO",
+}
 RUN = textwrap.dedent("""
-    import socket, struct, sys
+    import os, socket, struct, sys
     from pathlib import Path
+    import psutil
     from holdfast.streaming.spark.session import checkpoint_conf, end_session, start_session
     from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
     from holdfast.streaming.spec import ReplicaSpec
@@ -26,7 +34,16 @@ RUN = textwrap.dedent("""
             connection.sendall(struct.pack(">q", 8 + len(header) + len(body)) + header + body)
             return connection.recv(4096)
 
+    def arguments_of(pid):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+
     spark = start_session(ReplicaSpec.load(Path(sys.argv[1])))
+    secret = os.environ["HUSH"]
+    assert spark.sparkContext.getConf().get("spark.hadoop.tables.password") == secret
+    java = spark.sparkContext._gateway.proc.pid
+    assert "--properties-file" in arguments_of(java)
+    started = [child.pid for child in psutil.Process().children(recursive=True)]
+    assert not any(secret in arguments_of(pid) for pid in {java, *started})
     beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
     names = [bean.getName() for bean in beans]
     assert checkpoint_conf(spark) == CHECKPOINT_CONF
@@ -40,7 +57,7 @@ def collectors(folder: Path, **environment: str) -> str:
     """What a driver with usual memory collects its garbage with."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(folder)],
-        env={**os.environ, **environment}, check=True, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "HUSH": SECRET, **environment}, check=True, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     return done.stdout.splitlines()[-1]
 
@@ -57,7 +74,15 @@ def test_a_site_s_choice_of_a_collector_stands(tmp_path: Path, site: str, names:
     defaults = f"spark.driver.defaultJavaOptions {site}\n" if site else ""
     (tmp_path / "conf" / "spark-defaults.conf").write_text(defaults)
     with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
-        spec = a_spec(tmp_path, store)
+        spec = a_spec(tmp_path, store, resources={"spark_conf": SPARK_CONF})
         spec.save()
     used = collectors(spec.folder, SPARK_CONF_DIR=str(tmp_path / "conf"))
     assert sorted(used.split(",")) == sorted(names.split(","))
+    require_secret_in_no_file(tmp_path, spec.folder)
+
+
+def require_secret_in_no_file(project: Path, replica: Path) -> None:
+    """The settings were logged, but not this one; neither is it in the spec or the control store."""
+    assert "spark.hadoop.tables.password" in (replica / "spark.log").read_text()
+    files = [path for path in project.rglob("*") if path.is_file()]
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
