@@ -36,7 +36,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.process import find_process_state
+from holdfast.resources.process import find_process, find_process_state
 from holdfast.resources.project import Project
 
 RECENT_EPOCHS = 100  # epochs: a copy is compared soon after its epoch is committed
@@ -307,22 +307,34 @@ def _primary_facts(
     primary: ReplicaRow, primaries: list[ReplicaRow], lease: Lease | None, at: float
 ) -> PrimaryFacts:
     """The facts of the primary; for a secondary that took over, they count from the takeover."""
-    began_at = primary.registered_at
+    registered_age, finished_at = _registered_age(primary, at), primary.finished_at
     if lease is not None and lease.holder == primary.id:
-        began_at = max(began_at, lease.taken_at)
-    progressed_at = primary.progressed_at
-    if progressed_at is not None and progressed_at < began_at:
-        progressed_at = None
+        registered_age = at - lease.taken_at
+        if finished_at is not None and finished_at < lease.taken_at:
+            finished_at = None
     return PrimaryFacts(
         id=primary.id,
         process=find_process_state(primary),
-        registered_age=at - began_at,
+        registered_age=registered_age,
         heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
-        progress_age=None if progressed_at is None else at - progressed_at,
+        progress_age=None if finished_at is None else at - finished_at,
         processing=primary.observed.process,
         caught_up=primary.state is not ReplicaState.STARTING,
         given_up_before=_given_up_at_the_same_epoch(primary, primaries),
     )
+
+
+def _registered_age(row: ReplicaRow, at: float) -> float:
+    """Seconds since a replica was started, as its heartbeats tell until its first epoch.
+
+    Before the first heartbeat the process tells, if the store's clock was set since the registration.
+    """
+    if row.epoch is None and row.progressed_at is not None:
+        return at - row.progressed_at
+    age = at - row.registered_at
+    process = find_process(row)
+    process_age = None if process is None else process.age_seconds()
+    return age if process_age is None or 0.0 <= age <= process_age else process_age
 
 
 def _is_input_away(store: ControlStore, primary: ReplicaRow, at: float) -> bool:
@@ -342,7 +354,7 @@ def _judge_secondary(
         SecondaryFacts(
             id=row.id,
             process=find_process_state(row),
-            registered_age=at - row.registered_at,
+            registered_age=_registered_age(row, at),
             heartbeat_age=None if row.heartbeat_at is None else at - row.heartbeat_at,
             quiet_seconds=at - max(time for time in active_at if time is not None),
             leaving=row.desired == OFF or row.state is ReplicaState.STOPPING,

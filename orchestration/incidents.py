@@ -306,15 +306,15 @@ def _is_superseded(project: Project, incident: Incident, status: StreamStatus) -
     """
     if not status.verdict.health.failed:
         return False
-    progressed_at = None if status.last_primary is None else status.last_primary.progressed_at
+    finished_at = None if status.last_primary is None else status.last_primary.finished_at
     if matches(incident, incident_key(status)):
-        came_back = progressed_at is not None and progressed_at > incident.opened_at
+        came_back = finished_at is not None and finished_at > incident.opened_at
         return came_back and is_waiting(incident, at=status.at)
     if incident.subject is not IncidentSubject.PRIMARY:
         return True
     if recovered_at(project.store, incident) is not None:
         return True
-    return progressed_at is not None and not is_claimed(incident, at=status.at)
+    return finished_at is not None and not is_claimed(incident, at=status.at)
 
 
 def calls_for_recovery(project: Project, status: StreamStatus) -> bool:

@@ -46,6 +46,11 @@ class SystemClock:
 SYSTEM_CLOCK = SystemClock()
 
 
+def read_seconds_since_boot() -> float:
+    """The clock of the start times of processes; it also counts while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def wait_until(
     is_over: Callable[[], bool],
     *,

@@ -13,6 +13,7 @@ from typing import Protocol
 import psutil
 
 from holdfast.ft_policies.health import Process
+from holdfast.resources.clock import read_seconds_since_boot
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.priority import set_session_nice
 
@@ -61,6 +62,11 @@ class ProcessHandle:
     def is_alive(self) -> bool:
         """Whether the process still runs; a stopped process does, a zombie does not."""
         return self._process() is not None
+
+    def age_seconds(self) -> float | None:
+        """How long ago the process was started, whatever the machine's clock was set to; `None` if that is not known."""
+        age = read_seconds_since_boot() - self.started_at
+        return age if age >= 0.0 else None
 
     def terminate(self, *, wait_seconds: float, kill: bool = True) -> bool:
         """Send SIGTERM and wait; then kill the process and its children, if `kill`. False if it still runs."""

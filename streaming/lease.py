@@ -8,6 +8,7 @@ import threading
 from typing import Protocol
 
 from holdfast.ft_policies.errors import TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Lease
 from holdfast.resources.control_store.store import ControlStore
 
@@ -23,12 +24,20 @@ class StreamLease:
     """`held` is the lease while this replica has it, `observed` the one that was last read."""
 
     def __init__(
-        self, store: ControlStore, stream: str, replica: str, *, ttl_seconds: float
+        self,
+        store: ControlStore,
+        stream: str,
+        replica: str,
+        *,
+        ttl_seconds: float,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._ttl_seconds = ttl_seconds
         self._lock = threading.Lock()
         self._own_token = 0
+        self._held_since = 0.0
         self.stream = stream
         self.replica = replica
         self.held: Lease | None = None
@@ -75,7 +84,10 @@ class StreamLease:
         with self._lock:
             if self.held is None:
                 return True
-            self.held = self._store.leases.renew(self.held, self._ttl_seconds)
+            held_seconds = self._clock.monotonic() - self._held_since
+            self.held = self._store.leases.renew(
+                self.held, self._ttl_seconds, held_seconds=held_seconds
+            )
             return self.held is not None
 
     def release(self) -> None:
@@ -92,6 +104,8 @@ class StreamLease:
 
     def _hold(self, lease: Lease) -> None:
         with self._lock:
+            if lease.token != self._own_token:
+                self._held_since = self._clock.monotonic()
             self.held, self._own_token = lease, lease.token
 
     def _read_own(self) -> Lease | None:

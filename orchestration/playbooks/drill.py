@@ -154,9 +154,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         back = self._waiter.wait_until(
             lambda status: not status.wanted or self._is_back(status, drill),
             patience_seconds=self.project.timings(self.stream).relaunch_within_seconds,
-            progress=lambda status: (
-                status.primary and (status.primary.id, status.primary.progressed_at)
-            ),
+            progress=lambda status: status.primary and (status.primary.id, status.primary.epoch),
         )
         return Awaited(by_itself=back is not None)
 

@@ -158,7 +158,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         status = self._await(
             waiter,
             lambda status: status.verdict.health not in CATCHING_UP,
-            progress=_progressed_at,
+            progress=_last_epoch,
             what="has not caught up and has finished no epoch",
             hint="run `holdfast logs` for the cause",
         )
@@ -232,6 +232,6 @@ def record_tier_reached(store: ControlStore, status: StreamStatus) -> None:
         store.tiers.record_reached(status.name, tier=status.tier)
 
 
-def _progressed_at(status: StreamStatus) -> float | None:
-    """The last progress of the primary: a long replay is healthy as long as it advances."""
-    return None if status.primary is None else status.primary.progressed_at
+def _last_epoch(status: StreamStatus) -> int | None:
+    """The last epoch of the primary: a long replay is healthy as long as it advances."""
+    return None if status.primary is None else status.primary.epoch

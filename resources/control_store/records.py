@@ -177,7 +177,8 @@ class ReplicaRow:
     """One incarnation of a replica: its desired and its observed switches.
 
     `rollout` is the number of the migration whose declaration it runs. `generation` grows with each change of the
-    desired switches; when the replica takes a slot, it is the highest of the stream.
+    desired switches; when the replica takes a slot, it is the highest of the stream. `progressed_at` is when it
+    finished its last epoch, or was started if it has none.
     """
 
     id: str
@@ -203,6 +204,11 @@ class ReplicaRow:
     reason: str
     rollout: int = 0
     boot: str = ""  # see `holdfast.resources.process.BOOT`
+
+    @property
+    def finished_at(self) -> float | None:
+        """When it finished its last epoch; `None` if it has none."""
+        return None if self.epoch is None else self.progressed_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

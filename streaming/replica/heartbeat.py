@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.ft_policies.errors import HoldfastError, PermanentError
 from holdfast.ft_policies.tiers import OFF, Switches
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import ReplicaRow, ReplicaState
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.lease import StreamLease
@@ -46,8 +47,11 @@ class Heartbeat(threading.Thread):
         *,
         beat_seconds: float,
         on_lost: Callable[[], None],
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
+        self._clock = clock
+        self._quiet_since = clock.monotonic()
         self._store = store
         self._beat_seconds = beat_seconds
         self._on_lost = on_lost
@@ -65,6 +69,7 @@ class Heartbeat(threading.Thread):
             before = self._report
             self._report = replace(before, **changes)  # type: ignore[arg-type]
             if self._report.epoch != before.epoch:
+                self._quiet_since = self._clock.monotonic()
                 self._due.set()
 
     def run(self) -> None:
@@ -84,10 +89,10 @@ class Heartbeat(threading.Thread):
 
     def beat(self) -> None:
         """Renew the lease, report, and read what is desired."""
-        with self._lock:
-            report = self._report
         if not self.lease.renew():
             self._lose("another replica holds the lease")
+        with self._lock:
+            report, quiet_seconds = self._report, self._clock.monotonic() - self._quiet_since
         try:
             self.row = self._store.replicas.heartbeat(
                 self.row.id,
@@ -96,6 +101,7 @@ class Heartbeat(threading.Thread):
                 observed_generation=report.observed_generation,
                 snapshot_served=report.snapshot_served,
                 epoch=report.epoch,
+                quiet_seconds=quiet_seconds,
             )
         except PermanentError:
             if self._store.replicas.get(self.row.id) is not None:

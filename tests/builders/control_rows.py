@@ -143,6 +143,7 @@ def beat(
     *,
     state: ReplicaState = ReplicaState.RUNNING,
     epoch: int | None = 4,
+    quiet_seconds: float = 0.0,
 ) -> ReplicaRow:
     return store.replicas.heartbeat(
         replica,
@@ -151,6 +152,7 @@ def beat(
         observed_generation=1,
         snapshot_served=0,
         epoch=epoch,
+        quiet_seconds=quiet_seconds,
     )
 
 

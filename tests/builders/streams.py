@@ -40,6 +40,19 @@ def a_primary(
     folder: Path | None = None,
 ) -> ReplicaRow:
     """A primary whose process is this one, or one that ended long ago."""
+    a_registered_primary(project, replica, name, alive=alive, folder=folder)
+    return a_heartbeat(project, replica, epoch=0)
+
+
+def a_registered_primary(
+    project: Project,
+    replica: str,
+    name: str = CLICKS,
+    *,
+    alive: bool = True,
+    folder: Path | None = None,
+) -> ReplicaRow:
+    """One that was launched, and has sent no heartbeat yet."""
     store = project.store
     registered = store.replicas.register(
         id=replica,
@@ -52,7 +65,7 @@ def a_primary(
     assert registered is not None, "the slot is taken"
     born = ProcessHandle.this().started_at if alive else 1.0
     store.replicas.record_process(replica, pid=os.getpid(), pid_started_at=born)
-    return a_heartbeat(project, replica, epoch=0)
+    return registered
 
 
 def a_secondary(
@@ -93,8 +106,9 @@ def a_heartbeat(
     epoch: int | None,
     observed: Switches = PRIMARY,
     state: ReplicaState = ReplicaState.RUNNING,
+    quiet_seconds: float = 0.0,
 ) -> ReplicaRow:
-    """A sign of life of one that has seen all that is desired."""
+    """A sign of life of one that has seen all that is desired, and has finished its epoch this long ago."""
     row = project.store.replicas.get(replica)
     return project.store.replicas.heartbeat(
         replica,
@@ -103,6 +117,7 @@ def a_heartbeat(
         observed_generation=0 if row is None else row.generation,
         snapshot_served=0,
         epoch=epoch,
+        quiet_seconds=quiet_seconds,
     )
 
 

@@ -93,8 +93,10 @@ def _beat(state: State, replica: Replica, bound: Bound) -> Iterator[Step]:
         yield f"{name} leaves as asked", state._replace(store=store).without(replica)
         return
     followed = _follow(replica, row.desired)
-    epoch = len(replica.computed) if bound.reports_epochs else None
-    store, _ = rule.heartbeat(store, name, followed.switches, epoch)
+    epoch, quiet = None, None
+    if bound.reports_epochs:
+        epoch, quiet = len(replica.computed), 1.0 if replica.is_quiet else 0.0
+    store, _ = rule.heartbeat(store, name, followed.switches, epoch, quiet)
     after = state._replace(store=store).put(replica, followed)
     if after != state:
         yield f"{name} beats", after

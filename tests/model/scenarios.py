@@ -22,6 +22,7 @@ SMALL = {
     "lost commit and a kill": Bound(epochs=2, done=1, launches=2, faults=2, kinds=("kill", "lose")),
     "two hosts": Bound(epochs=2, launches=2, faults=1, kinds=("kill", "pause"), one_host=False),
     "stuck": Bound(epochs=1, launches=2, faults=1, kinds=("hang",)),
+    "stuck, jump": Bound(epochs=1, launches=2, faults=1, kinds=("hang", "jump")),
     "switch": Bound(epochs=2, launches=2, faults=0, request="switch active_replication"),
     "migrate": Bound(epochs=1, launches=3, faults=0, request="migrate interruption_free"),
     "migrate legacy, kill": Bound(

@@ -110,8 +110,10 @@ def steps(state: State, bound: Bound) -> Iterator[Step]:
     waited = _wait(state, frozenset(row.id for row in silent))
     if waited != state:
         yield "the lease time goes by", waited
-    hung = [replica.id for replica in state.replicas if replica.hung]
-    quiet = state._replace(store=_quieten(state.store, *hung))
+    quiet = state
+    for replica in state.replicas:
+        if replica.hung:
+            quiet = _quieten(quiet, replica)
     if quiet != state:
         yield "the time for an epoch goes by", quiet
 
@@ -152,17 +154,22 @@ def _replica_faults(hit: State, replica: Replica, bound: Bound) -> Iterator[Step
             _wait(hit, frozenset({replica.id})),
         )
     if "hang" in bound.kinds and not replica.hung:
-        quiet = hit._replace(store=_quieten(hit.store, replica.id))
-        yield f"FAULT: {replica.id} finishes no epoch for long", quiet
+        yield f"FAULT: {replica.id} finishes no epoch for long", _quieten(hit, replica)
         hung = replica._replace(hung=True)
-        yield f"FAULT: {replica.id} hangs, but sends heartbeats", quiet.put(replica, hung)
+        yield (
+            f"FAULT: {replica.id} hangs, but sends heartbeats",
+            _quieten(hit.put(replica, hung), hung),
+        )
 
 
-def _quieten(store: Store, *names: str) -> Store:
+def _quieten(state: State, replica: Replica) -> State:
+    """A replica has computed no epoch for long, as its last heartbeat tells by then."""
     rows = tuple(
-        row._replace(progressed_at=OLDEST) if row.id in names else row for row in store.rows
+        row._replace(progressed_at=OLDEST) if row.id == replica.id else row
+        for row in state.store.rows
     )
-    return store._replace(rows=rows)
+    quiet = replica._replace(slow_at=len(replica.computed))
+    return state._replace(store=state.store._replace(rows=rows)).put(replica, quiet)
 
 
 def _remember(state: State, after: State, bound: Bound) -> State:

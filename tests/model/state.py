@@ -67,12 +67,19 @@ class Replica(NamedTuple):
     """The newest epoch of the table that it has compared."""
     hung: bool = False
     """Whether it processes nothing any more, although it still sends heartbeats."""
+    slow_at: int = -1
+    """How many epochs it had computed when it had computed none for long."""
     claim: tuple[str | None, Lease | None] | None = None
     """What it observed of a failed primary, on its way to a takeover."""
 
     @property
     def sends(self) -> bool:
         return self.leading or "send" in self.switches
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it has computed no epoch for long."""
+        return self.slow_at == len(self.computed)
 
 
 class Pending(NamedTuple):

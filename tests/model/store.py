@@ -50,7 +50,7 @@ class Row(NamedTuple):
     heartbeat_at: float | None
     rollout: int
     epoch: int | None = None
-    """The last epoch that it has reported, and when that was another one."""
+    """The last epoch that it has reported, and when it finished that one, by its own clock."""
     progressed_at: float | None = None
 
 
@@ -166,8 +166,8 @@ def fence_seen(
         if not stuck and held.renewed_at != lease.renewed_at:
             return store, False
         held = held._replace(holder=None, token=held.token + 1, expires_at=0)
-    sign = None if row is None else row.progressed_at if stuck else row.heartbeat_at
-    if row is None or sign != (observed.progressed_at if stuck else observed.heartbeat_at):
+    sign = None if row is None else row.epoch if stuck else row.heartbeat_at
+    if row is None or sign != (observed.epoch if stuck else observed.heartbeat_at):
         return store, False
     return end(store._replace(lease=held), observed.id), True
 
@@ -203,15 +203,18 @@ def register(
 
 
 def heartbeat(
-    store: Store, replica: str, observed: tuple[str, ...], epoch: int | None = None
+    store: Store,
+    replica: str,
+    observed: tuple[str, ...],
+    epoch: int | None = None,
+    quiet: float | None = None,
 ) -> tuple[Store, Row | None]:
-    """Report what is on; `None` if the replica has ended."""
+    """Report what is on, and how long ago it has finished its last epoch; `None` if the replica has ended."""
     row = store.row(replica)
     if row is None:
         return store, None
-    beaten = row._replace(observed=observed, heartbeat_at=0, registered_at=0)
-    if epoch != row.epoch:
-        beaten = beaten._replace(epoch=epoch, progressed_at=0)
+    beaten = row._replace(observed=observed, heartbeat_at=0, registered_at=0, epoch=epoch)
+    beaten = beaten._replace(progressed_at=None if quiet is None else -quiet)
     return _put(store, row, beaten), beaten
 
 

@@ -194,8 +194,8 @@ class Pair:
         name = self.some_replica()
         if self.real.replicas.get(name) is None:
             return
-        epoch = self.random.choice([None, 1, 2])
-        self.model, modelled = rule.heartbeat(self.model, name, SWITCHES_OF_PRIMARY, epoch)
+        epoch, quiet = self.random.choice([None, 1, 2]), self.random.choice([None, 0.0, 2.0])
+        self.model, modelled = rule.heartbeat(self.model, name, SWITCHES_OF_PRIMARY, epoch, quiet)
         row = self.real.replicas.heartbeat(
             name,
             state=ReplicaState.RUNNING,
@@ -203,6 +203,7 @@ class Pair:
             observed_generation=0,
             snapshot_served=0,
             epoch=epoch,
+            quiet_seconds=quiet,
         )
         assert row.state.ended is (modelled is None)
 

@@ -41,7 +41,13 @@ _GET = sa.select(leases).where(leases.c.stream == sa.bindparam("of_stream"))
 _RENEW = (
     sa.update(leases)
     .where(_IS_MINE)
-    .values(renewed_at=store_now(), expires_at=store_now() + _TTL_SECONDS)
+    .values(
+        taken_at=sa.func.coalesce(
+            store_now() - sa.bindparam("held_seconds", type_=sa.Double), leases.c.taken_at
+        ),
+        renewed_at=store_now(),
+        expires_at=store_now() + _TTL_SECONDS,
+    )
     .returning(*leases.c)
 )
 _RELEASE = (
@@ -91,9 +97,15 @@ class Leases:
         values = {"of_stream": stream, "new_holder": holder, "ttl_seconds": ttl_seconds}
         return self._database.change(Lease, self._take, values)
 
-    def renew(self, lease: Lease, ttl_seconds: float) -> Lease | None:
-        """Extend the lease, even an expired one that was not taken since; `None` if it is lost for good."""
-        return self._database.change(Lease, _RENEW, {**_mine(lease), "ttl_seconds": ttl_seconds})
+    def renew(
+        self, lease: Lease, ttl_seconds: float, *, held_seconds: float | None = None
+    ) -> Lease | None:
+        """Extend the lease, even an expired one that was not taken since; `None` if it is lost for good.
+
+        `held_seconds` counts since it was taken, on the holder's monotonic clock: `taken_at` follows the store's clock.
+        """
+        values = {**_mine(lease), "ttl_seconds": ttl_seconds, "held_seconds": held_seconds}
+        return self._database.change(Lease, _RENEW, values)
 
     def release(self, lease: Lease) -> bool:
         """Free the lease; false if it was lost before."""
@@ -161,7 +173,12 @@ _PROMOTE = (
 
 
 _IS_OLD_RENEWAL = leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double)
-_SEEN_SIGN = sa.bindparam("seen_sign", type_=sa.Double)
+_HAS_SAME_HEARTBEAT = replicas.c.heartbeat_at.is_not_distinct_from(
+    sa.bindparam("seen_heartbeat_at", type_=sa.Double)
+)
+_HAS_SAME_EPOCH = replicas.c.epoch.is_not_distinct_from(
+    sa.bindparam("seen_epoch", type_=replicas.c.epoch.type)
+)
 _END = END.returning(replicas.c.id)
 
 
@@ -298,10 +315,9 @@ def _end_observed(unless: Unless, end: dict[str, Any]) -> tuple[Executable, dict
     """End the primary if its sign of life is still the observed one."""
     primary = unless.primary
     if unless.sign is Sign.EPOCH:
-        column, sign_at = replicas.c.progressed_at, primary.progressed_at
-    else:
-        column, sign_at = replicas.c.heartbeat_at, primary.heartbeat_at
-    return _END.where(column.is_not_distinct_from(_SEEN_SIGN)), {**end, "seen_sign": sign_at}
+        return _END.where(_HAS_SAME_EPOCH), {**end, "seen_epoch": primary.epoch}
+    seen = {**end, "seen_heartbeat_at": primary.heartbeat_at}
+    return _END.where(_HAS_SAME_HEARTBEAT), seen
 
 
 def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: str) -> None:

@@ -48,13 +48,6 @@ _REQUEST_SNAPSHOT = (
     .values(snapshot_requested=replicas.c.snapshot_requested + 1)
     .returning(replicas.c.snapshot_requested)
 )
-_PROGRESSED_AT = sa.case(
-    (
-        replicas.c.epoch.is_distinct_from(sa.bindparam("new_epoch", type_=replicas.c.epoch.type)),
-        store_now(),
-    ),
-    else_=replicas.c.progressed_at,
-)
 _HEARTBEAT = (
     sa.update(replicas)
     .where(_IS_ID, _IS_LIVE)
@@ -64,7 +57,7 @@ _HEARTBEAT = (
         observed_generation=sa.bindparam("new_generation"),
         snapshot_served=sa.bindparam("new_served"),
         epoch=sa.bindparam("new_epoch", type_=replicas.c.epoch.type),
-        progressed_at=_PROGRESSED_AT,
+        progressed_at=store_now() - sa.bindparam("quiet_seconds", type_=sa.Double),
         heartbeat_at=store_now(),
     )
     .returning(*replicas.c)
@@ -179,9 +172,12 @@ class Replicas:
         observed_generation: int,
         snapshot_served: int,
         epoch: int | None,
+        quiet_seconds: float | None = None,
     ) -> ReplicaRow:
         """Record that the replica is alive, with its observed switches; the row has the desired ones.
 
+        `quiet_seconds` counts since its last epoch, or since its start, on its own monotonic clock: however the
+        store's clock is set, each heartbeat tells how long ago that was.
         An ended replica stays ended: the row shows it, and the replica must stop.
         """
         if state.ended:
@@ -193,6 +189,7 @@ class Replicas:
             "new_generation": observed_generation,
             "new_served": snapshot_served,
             "new_epoch": epoch,
+            "quiet_seconds": quiet_seconds,
         }
         rows = self._database.execute(_HEARTBEAT, values, durable=False)
         rows = rows or self._database.fetch(_GET, {"replica": id})

@@ -369,6 +369,14 @@ class TestFences:
         a_beat(store, 1)
         assert fence(store, primary, lease, Sign.EPOCH)
 
+    def test_the_lease_was_taken_when_its_holder_says_so_however_the_clock_is_set(
+        self, store: ControlStore, primary: ReplicaRow
+    ) -> None:
+        lease = taken(store, "p1")
+        assert renewed_by(store, lease, None).taken_at == lease.taken_at
+        renewed = renewed_by(store, lease, 3600.0)
+        assert renewed.renewed_at - renewed.taken_at == pytest.approx(3600.0, abs=30)
+
     def test_one_that_has_finished_an_epoch_keeps_both(
         self, store: ControlStore, primary: ReplicaRow
     ) -> None:
@@ -414,6 +422,12 @@ class TestFences:
 def fence(store: ControlStore, primary: ReplicaRow, lease: Lease | None, sign: Sign) -> bool | None:
     unless = Unless(sign=sign, primary=primary, lease=lease)
     return store.takeovers.fence(primary.id, stream="words", reason="as observed", unless=unless)
+
+
+def renewed_by(store: ControlStore, lease: Lease, held_seconds: float | None) -> Lease:
+    renewed = store.leases.renew(lease, 60.0, held_seconds=held_seconds)
+    assert renewed is not None
+    return renewed
 
 
 def a_beat(store: ControlStore, epoch: int) -> ReplicaRow:

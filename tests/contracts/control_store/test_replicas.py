@@ -42,16 +42,22 @@ class TestReplicas:
         assert row.heartbeat_at == pytest.approx(store.now(), abs=30)
         assert store.replicas.get("r1") == row
 
-    def test_only_another_epoch_is_progress(self, store: ControlStore) -> None:
+    def test_a_heartbeat_tells_how_long_ago_the_last_epoch_was(self, store: ControlStore) -> None:
+        row = register(store, "r1")
+        assert row is not None
+        assert (row.progressed_at, row.finished_at) == (None, None)
+        row = beat(store, "r1", epoch=4, quiet_seconds=3600.0)
+        assert row.progressed_at == pytest.approx(store.now() - 3600.0, abs=30)
+        row = beat(store, "r1", epoch=4, quiet_seconds=0.0)
+        assert row.finished_at == row.progressed_at == pytest.approx(store.now(), abs=30)
+
+    def test_before_its_first_epoch_it_tells_how_long_ago_the_replica_was_started(
+        self, store: ControlStore
+    ) -> None:
         register(store, "r1")
-        assert beat(store, "r1", epoch=None).progressed_at is None
-        first = beat(store, "r1", epoch=4).progressed_at
-        assert first == pytest.approx(store.now(), abs=30)
-        assert beat(store, "r1", epoch=4).progressed_at == first
-        later = beat(store, "r1", epoch=5).progressed_at
-        assert later is not None
-        assert first is not None
-        assert later > first
+        row = beat(store, "r1", epoch=None, quiet_seconds=3600.0)
+        assert row.progressed_at == pytest.approx(store.now() - 3600.0, abs=30)
+        assert row.finished_at is None
 
     def test_a_heartbeat_does_not_raise_the_dead(self, store: ControlStore) -> None:
         register(store, "r1")

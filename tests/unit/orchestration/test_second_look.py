@@ -10,8 +10,15 @@ from holdfast.ft_policies.health import Health
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import due_recoveries
 from holdfast.orchestration.playbooks.base import StepSkipped
-from holdfast.orchestration.playbooks.recover import Recover
-from tests.builders.streams import CLICKS, a_heartbeat, a_primary, a_wanted_stream
+from holdfast.orchestration.playbooks.recover import Fenced, Recover
+from holdfast.streaming.lease import StreamLease
+from tests.builders.streams import (
+    CLICKS,
+    a_heartbeat,
+    a_primary,
+    a_registered_primary,
+    a_wanted_stream,
+)
 from tests.fakes.clocks import SteppedClock, shift_clock
 from tests.fakes.projects import SimulatedProject, simulated_projects
 
@@ -39,7 +46,8 @@ def project(tmp_path: Path) -> Iterator[SimulatedProject]:
 
 
 def beat(project: SimulatedProject) -> None:
-    a_heartbeat(project, "p1", epoch=1)
+    """A heartbeat in the middle of a long epoch."""
+    a_heartbeat(project, "p1", epoch=0, quiet_seconds=30.0)
 
 
 def test_a_clock_that_is_set_ahead_opens_no_incident(project: SimulatedProject) -> None:
@@ -47,6 +55,64 @@ def test_a_clock_that_is_set_ahead_opens_no_incident(project: SimulatedProject) 
     pause = PauseThat(happens=lambda: beat(project))
     assert due_recoveries(replace(project, clock=pause)) == []
     assert pause.pauses == [project.timings(CLICKS).second_look_seconds]
+
+
+@pytest.mark.parametrize("epoch", [0, None], ids=["in a long epoch", "while it starts"])
+def test_a_primary_is_as_well_as_it_says_after_its_first_heartbeat_by_the_new_clock(
+    project: SimulatedProject, epoch: int | None
+) -> None:
+    a_heartbeat(project, "p1", epoch=epoch, quiet_seconds=30.0)
+    health = observe_stream(project, CLICKS).verdict.health
+    assert health is (Health.STARTING if epoch is None else Health.HEALTHY)
+    assert due_recoveries(project, PauseThat()) == []
+
+
+@pytest.mark.parametrize("epoch", [0, None], ids=["in an epoch", "at its start"])
+def test_a_primary_that_is_stuck_is_found_whatever_the_clock(
+    project: SimulatedProject, epoch: int | None
+) -> None:
+    a_heartbeat(project, "p1", epoch=epoch, quiet_seconds=300.0)
+    assert observe_stream(project, CLICKS).verdict.health is Health.STUCK
+    recover = Recover(project, CLICKS, "run", clock=PauseThat())
+    step = recover.decide(recover.observe())
+    assert step is not None
+    a_heartbeat(project, "p1", epoch=epoch, quiet_seconds=301.0)
+    assert recover.act(step) == Fenced(lease_taken=False)
+    row = project.store.replicas.get("p1")
+    assert row is not None
+    assert row.state.ended
+
+
+def test_a_primary_that_has_just_taken_over_has_its_time_whatever_the_clock(
+    project: SimulatedProject,
+) -> None:
+    """It had finished epochs as a secondary: they do not tell whether it works as the primary."""
+    clock = SteppedClock()
+    lease = StreamLease(project.store, CLICKS, "p1", ttl_seconds=60.0, clock=clock)
+    shift_clock(project.store, 0.0)
+    assert lease.take()
+    shift_clock(project.store, 3600.0)
+    clock.step(30.0)
+    assert lease.renew()
+    a_heartbeat(project, "p1", epoch=0, quiet_seconds=90.0)
+    assert observe_stream(project, CLICKS).verdict.health is Health.STARTING
+    a_heartbeat(project, "p1", epoch=1, quiet_seconds=10.0)
+    assert observe_stream(project, CLICKS).verdict.health is Health.HEALTHY
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_a_process_that_has_sent_no_heartbeat_yet_is_no_older_than_it_is(
+    tmp_path: Path, seconds: float
+) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        a_wanted_stream(project)
+        row = a_registered_primary(project, "p1")
+        assert row.heartbeat_at is None
+        project.timing_changes["start_within_seconds"] = 1800.0  # this process may be that old
+        shift_clock(project.store, seconds)
+        assert observe_stream(project, CLICKS).verdict.health is Health.STARTING
+        project.timing_changes["start_within_seconds"] = 0.0
+        assert observe_stream(project, CLICKS).verdict.health is Health.STUCK
 
 
 def test_a_primary_that_stays_silent_is_recovered(project: SimulatedProject) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import EndedBy, ReplicaRow, ReplicaState
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.replicas import Replicas
@@ -13,6 +14,7 @@ from holdfast.streaming.lease import StreamLease
 from holdfast.streaming.replica import heartbeat as heartbeat_module
 from holdfast.streaming.replica.heartbeat import Heartbeat
 from tests.builders.control_rows import register
+from tests.fakes.clocks import SteppedClock, shift_clock
 from tests.waiting import wait_until
 
 
@@ -28,11 +30,15 @@ def _no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat_module, "LAST_RESORT_SECONDS", 86400.0)
 
 
-def a_heartbeat(store: ControlStore, *, beat_seconds: float = 0.5) -> Heartbeat:
+def a_heartbeat(
+    store: ControlStore, *, beat_seconds: float = 0.5, clock: Clock = SYSTEM_CLOCK
+) -> Heartbeat:
     row = register(store, "r1")
     assert row is not None
     lease = StreamLease(store, row.stream, row.id, ttl_seconds=600.0)
-    return Heartbeat(store, row, lease, beat_seconds=beat_seconds, on_lost=lambda: None)
+    return Heartbeat(
+        store, row, lease, beat_seconds=beat_seconds, on_lost=lambda: None, clock=clock
+    )
 
 
 def test_a_replica_without_its_lease_keeps_its_token(store: ControlStore) -> None:
@@ -117,3 +123,18 @@ def test_a_replica_whose_row_has_ended_ends(store: ControlStore) -> None:
     store.replicas.end("r1", ReplicaState.FENCED, "another took over", by=EndedBy.TAKEOVER)
     heartbeat.beat()
     assert heartbeat.lost.is_set()
+
+
+def test_a_heartbeat_tells_how_long_ago_the_last_epoch_was_by_the_clock_of_the_replica(
+    store: ControlStore,
+) -> None:
+    clock = SteppedClock()
+    heartbeat = a_heartbeat(store, clock=clock)
+    clock.step(100.0)
+    heartbeat.report(epoch=3)
+    clock.step(30.0)
+    for shift_seconds in (0.0, 3600.0, -3600.0):
+        shift_clock(store, shift_seconds)
+        heartbeat.beat()
+        quiet_seconds = store.now() - (heartbeat.row.finished_at or 0.0)
+        assert quiet_seconds == pytest.approx(30.0, abs=10.0)
