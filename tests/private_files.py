@@ -11,7 +11,7 @@ OTHERS = 0o077
 
 @contextmanager
 def usual_umask() -> Iterator[None]:
-    """Start processes as a usual shell does, whose files everybody may read."""
+    """Start processes as a usual shell does, whose files all users may read."""
     before = os.umask(0o022)
     try:
         yield
@@ -20,13 +20,13 @@ def usual_umask() -> Iterator[None]:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """The files and folders, from this folder on, that somebody else than their owner has rights to; no links."""
-    found = [] if is_private(folder) else [str(folder)]
+    """The files and folders, from this folder on, to which others than their owner have rights; no links."""
+    exposed = [] if is_private(folder) else [str(folder)]
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent) / name for name in (*folders, *files)):
             with suppress(FileNotFoundError):  # a process that runs removed it
-                found += [] if is_private(path) else [str(path)]
-    return found
+                exposed += [] if is_private(path) else [str(path)]
+    return exposed
 
 
 def is_private(path: Path) -> bool:

@@ -106,10 +106,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRow:
-    """A declared stream and its desired state; an interval that is `None` is as declared.
-
-    `rollout`, the stored name of a migration's number, is that of the last one that was finished, 0 before the first.
-    """
+    """A declared stream and its desired state; `rollout` is the stored name of its last finished migration's number."""
 
     name: str
     declaration: JsonObject
@@ -118,7 +115,7 @@ class StreamRow:
     desired: DesiredState
     declared_at: float
     changed_at: float
-    snapshot_every: float | None
+    snapshot_every: float | None  # as declared, if `None`
     sync_every: float | None
     rollout: int = 0
 

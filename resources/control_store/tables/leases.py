@@ -316,8 +316,7 @@ def _end_observed(unless: Unless, end: dict[str, Any]) -> tuple[Executable, dict
     primary = unless.primary
     if unless.sign is Sign.EPOCH:
         return _END.where(_HAS_SAME_EPOCH), {**end, "seen_epoch": primary.epoch}
-    seen = {**end, "seen_heartbeat_at": primary.heartbeat_at}
-    return _END.where(_HAS_SAME_HEARTBEAT), seen
+    return _END.where(_HAS_SAME_HEARTBEAT), {**end, "seen_heartbeat_at": primary.heartbeat_at}
 
 
 def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: str) -> None:
