@@ -15,6 +15,9 @@ import dagster as dg
 from holdfast.ft_policies.errors import HoldfastError, TransientError
 from holdfast.resources.project import Project, open_project
 
+RETRIES = 3
+RETRY_PAUSE_SECONDS = 5.0
+
 
 class ProjectResource(Protocol):
     """Opens a project; tests pass one on a fake clock and store."""
@@ -33,10 +36,6 @@ class LocalProject:
     def open(self) -> AbstractContextManager[Project]:
         """Read the declarations and open the control store; a mistake in a stream's file is that stream's alone."""
         return open_project(self.root, tolerant=True)
-
-
-RETRIES = 3
-RETRY_PAUSE_SECONDS = 5.0
 
 
 @contextmanager

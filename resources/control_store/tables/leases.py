@@ -62,6 +62,60 @@ _FENCE_ANY = (
     .values(holder=None, token=leases.c.token + 1, expires_at=store_now())
 )
 _FENCE = _FENCE_ANY.where(leases.c.token == sa.bindparam("seen")).returning(leases.c.token)
+_IS_LIVE = replicas.c.ended_at.is_(None)
+_OF_STREAM = replicas.c.stream == sa.bindparam("of_stream")
+_WANTED = (
+    sa.select(streams.c.name)
+    .where(streams.c.name == sa.bindparam("of_stream"), streams.c.desired == DesiredState.RUNNING)
+    .with_for_update()
+)
+_LEASE = {
+    "holder": sa.bindparam("secondary", type_=sa.Text),
+    "taken_at": store_now(),
+    "renewed_at": store_now(),
+    "expires_at": store_now() + _TTL_SECONDS,
+}
+_TAKE = (
+    sa.update(leases)
+    .where(
+        leases.c.stream == sa.bindparam("of_stream"),
+        leases.c.holder.is_not_distinct_from(sa.bindparam("seen_holder", type_=sa.Text)),
+        leases.c.token == sa.bindparam("seen_token"),
+        leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double),
+    )
+    .values(**_LEASE, token=leases.c.token + 1)
+    .returning(*leases.c)
+)
+_FENCE_PRIMARY = (
+    sa.update(replicas)
+    .where(_OF_STREAM, replicas.c.slot == Slot.PRIMARY, _IS_LIVE)
+    .values(
+        state=ReplicaState.FENCED,
+        reason=sa.bindparam("new_reason"),
+        ended_at=store_now(),
+        ended_by=EndedBy.TAKEOVER,
+    )
+    .returning(replicas.c.id)
+)
+_PROMOTE = (
+    sa.update(replicas)
+    .where(
+        _OF_STREAM,
+        replicas.c.id == sa.bindparam("secondary"),
+        replicas.c.slot == Slot.SECONDARY,
+        _IS_LIVE,
+    )
+    .values(slot=Slot.PRIMARY, desired=PRIMARY, generation=next_generation(replicas.c.stream))
+    .returning(replicas.c.id)
+)
+_IS_OLD_RENEWAL = leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double)
+_HAS_SAME_HEARTBEAT = replicas.c.heartbeat_at.is_not_distinct_from(
+    sa.bindparam("seen_heartbeat_at", type_=sa.Double)
+)
+_HAS_SAME_EPOCH = replicas.c.epoch.is_not_distinct_from(
+    sa.bindparam("seen_epoch", type_=replicas.c.epoch.type)
+)
+_END = END.returning(replicas.c.id)
 
 
 class Leases:
@@ -122,64 +176,6 @@ class Leases:
 
 def _mine(lease: Lease) -> dict[str, str | int | None]:
     return {"of_stream": lease.stream, "old_holder": lease.holder, "old_token": lease.token}
-
-
-_IS_LIVE = replicas.c.ended_at.is_(None)
-_OF_STREAM = replicas.c.stream == sa.bindparam("of_stream")
-_WANTED = (
-    sa.select(streams.c.name)
-    .where(streams.c.name == sa.bindparam("of_stream"), streams.c.desired == DesiredState.RUNNING)
-    .with_for_update()
-)
-_LEASE = {
-    "holder": sa.bindparam("secondary", type_=sa.Text),
-    "taken_at": store_now(),
-    "renewed_at": store_now(),
-    "expires_at": store_now() + _TTL_SECONDS,
-}
-_TAKE = (
-    sa.update(leases)
-    .where(
-        leases.c.stream == sa.bindparam("of_stream"),
-        leases.c.holder.is_not_distinct_from(sa.bindparam("seen_holder", type_=sa.Text)),
-        leases.c.token == sa.bindparam("seen_token"),
-        leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double),
-    )
-    .values(**_LEASE, token=leases.c.token + 1)
-    .returning(*leases.c)
-)
-_FENCE_PRIMARY = (
-    sa.update(replicas)
-    .where(_OF_STREAM, replicas.c.slot == Slot.PRIMARY, _IS_LIVE)
-    .values(
-        state=ReplicaState.FENCED,
-        reason=sa.bindparam("new_reason"),
-        ended_at=store_now(),
-        ended_by=EndedBy.TAKEOVER,
-    )
-    .returning(replicas.c.id)
-)
-_PROMOTE = (
-    sa.update(replicas)
-    .where(
-        _OF_STREAM,
-        replicas.c.id == sa.bindparam("secondary"),
-        replicas.c.slot == Slot.SECONDARY,
-        _IS_LIVE,
-    )
-    .values(slot=Slot.PRIMARY, desired=PRIMARY, generation=next_generation(replicas.c.stream))
-    .returning(replicas.c.id)
-)
-
-
-_IS_OLD_RENEWAL = leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double)
-_HAS_SAME_HEARTBEAT = replicas.c.heartbeat_at.is_not_distinct_from(
-    sa.bindparam("seen_heartbeat_at", type_=sa.Double)
-)
-_HAS_SAME_EPOCH = replicas.c.epoch.is_not_distinct_from(
-    sa.bindparam("seen_epoch", type_=replicas.c.epoch.type)
-)
-_END = END.returning(replicas.c.id)
 
 
 class Sign(Enum):

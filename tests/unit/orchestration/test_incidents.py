@@ -9,7 +9,8 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.health import Health
 from holdfast.observation.status import observe_stream
-from holdfast.orchestration.incidents import detection_seconds, due_recoveries, run_key
+from holdfast.orchestration.failures import detection_seconds
+from holdfast.orchestration.incidents import due_recoveries, run_key
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import EndedBy, Incident, IncidentState, ReplicaState

@@ -105,7 +105,10 @@ def take_over(project: Project, secondary: str, primary: str) -> None:
 @contextmanager
 def a_failover(root: Path) -> Iterator[tuple[SimulatedProjects, Project]]:
     """A stream whose secondary `s` has just taken over from `p`."""
-    projects = simulated_projects(root, tier="deployed", supervision=PATIENT)
+    slow_machine = {"recovery_time": "10min"}
+    projects = simulated_projects(
+        root, tier="deployed", supervision=PATIENT, objective=slow_machine
+    )
     with projects.open() as project:
         a_wanted_stream(project)
         a_primary(project, "p", alive=False)
