@@ -1,12 +1,13 @@
 """Projects as past versions left them: each archive in `tests/kept_projects` is one, named by its schema.
 
-    python -m tests.live.kept_project tests/kept_projects/0001.tar.gz
+    python -m tests.live.kept_project tests/kept_projects/0006.tar.gz
 
 makes one with the code at hand: a stream that ran, was killed, recovered and stopped, with its control
 store, journal, table and snapshots. A version that changes the schema or a stored format keeps one more;
 an archive that is there is never made again.
 """
 
+import os
 import sqlite3
 import sys
 import tarfile
@@ -71,4 +72,5 @@ def _replace_text(database: Path, old: str, new: str) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["PYTHONPATH"] = str(ARCHIVES.parents[1])  # drivers import the stream from `tests`
     make(Path(sys.argv[1]))

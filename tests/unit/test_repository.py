@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from holdfast.resources.control_store.schema import HEAD
 from tests.order import LONGEST_FIRST
 
 REPOSITORY = Path(__file__).parents[2]
@@ -66,6 +67,11 @@ def test_ci_runs_what_developers_run() -> None:
 
 def test_the_files_that_run_first_are_there() -> None:
     assert [file for file in LONGEST_FIRST if not (REPOSITORY / file).is_file()] == []
+
+
+def test_a_project_of_the_present_schema_is_kept() -> None:
+    archive = REPOSITORY / "tests" / "kept_projects" / f"{HEAD}.tar.gz"
+    assert archive.is_file(), "make it: python -m tests.live.kept_project FILE"
 
 
 def test_the_map_of_the_code_names_every_module() -> None:
