@@ -1,8 +1,8 @@
 """What a month does to a stream: recovery, commit, status, memory and disk of an old stream beside a fresh one.
 
 One stream reads a synthetic input, the other a file a second. Each is measured fresh, stopped, aged in place and
-measured again. Ageing writes what each simulated hour leaves, in bulk, and runs the product's own maintenance under the
-simulated clock. Parts of it: `--kinds rate --days 1 --kills 2`; only a whole month of both is kept as a result.
+measured again. Ageing writes what each simulated hour leaves and the product would have kept, in bulk, and runs the
+product's own maintenance under the simulated clock. Parts of it: `--kinds rate --days 1 --kills 2`; only a whole month of both is kept as a result.
 """
 
 import argparse
@@ -14,9 +14,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.ageing.hours import HOURS_PER_DAY, age_stream
-from benchmarks.ageing.live import LiveStream, Measured, measure_disk, running
-from benchmarks.ageing.workload import KINDS, RATE, declaration
+from benchmarks.ageing.hours import (
+    ALL_HOURS,
+    HOURS_PER_DAY,
+    INPUT_HOURS,
+    MAINTAINED_HOURS,
+    RECORDS_HOURS,
+    age_stream,
+)
+from benchmarks.ageing.live import LiveStream, Measured, find_log_rates, measure_disk, running
+from benchmarks.ageing.workload import KEPT_FOR, KINDS, RATE, declaration
 from benchmarks.harness import Benchmark, median, scratch_folder
 from benchmarks.streams.project import live_project
 
@@ -25,14 +32,21 @@ WIDTH = 200
 BARS = {"recovery_s": 1.15, "commit_cpu_s": 1.2, "status_s": 1.5, "rss_mb": 1.15}
 MOST_DISK_MEGABYTES = 500
 NOTES = (
-    f"A count by key with a small state; {RATE} rows and one epoch a second, all else as the product has it by default "
-    "(snapshots every 10 s, passive_replication). The old stream is the fresh one, stopped and aged in place: for each "
-    "simulated hour all rows of the control store, the commits and files of the table, the snapshots, and Dagster's runs, "
-    "events and ticks are written as the fresh stream left them, with one loss of the primary a day; then the jobs of the "
-    "schedules compact and prune under the simulated clock, and unneeded input is deleted once a day. recovery_s is from "
-    "kill -9 to the next new epoch in the ledger (the sensor's tick and Dagster's run count), commit_cpu_s the CPU seconds "
-    "of the replica per committed epoch, status_s one call of `holdfast status`, rss_mb the memory of the replica with all "
-    "its processes, disk_mb all bytes but the input and the files of the table's newest version. Medians."
+    f"A count by key with a small state; {RATE} rows and one epoch a second (snapshots every 10 s, passive_replication). Not "
+    f"at defaults: the files stream declares kept_for {KEPT_FOR}, and `holdfast inputs --prune` runs once a day. By default no "
+    "input is deleted, and so the names of all files stay: 120 bytes each, 310 MB more in the control store after a month at "
+    "a file a second, beside the 2.6 million files. The old stream is the fresh one, stopped and aged in place: each "
+    "simulated hour is written in bulk as the fresh stream left its own, and not what retention has deleted by the end. Of "
+    f"each hour: epochs, ledger, names of input, logs at the rate of the fresh stream, Dagster's ticks while they are kept (30 "
+    "days those of schedules, 14 those of sensors that did something, 1 skipped ones); once a day a loss of the primary "
+    f"with its recovery, and the cost report with its run. Of the last {RECORDS_HOURS // 24} days: samples, catalogue, "
+    f"Dagster's runs and events. Of the last {INPUT_HOURS} h: snapshots and input files. Of the last {ALL_HOURS} h: each "
+    "epoch's own commit and files; before, an hour's rows are one file. The jobs of the schedules that compact and prune run "
+    f"under the simulated clock, each hour of the last {INPUT_HOURS}, before that each {MAINTAINED_HOURS}th. recovery_s is "
+    "from kill -9 to the next new epoch in the ledger (the sensor's tick and Dagster's run count), commit_cpu_s the CPU "
+    "seconds of the replica per committed epoch, status_s one call of `holdfast status`, rss_mb the memory of the replica "
+    "with all its processes, disk_mb all blocks of the disk, folders included, but the input and the files of the table's "
+    "newest version. Medians."
 )
 
 
@@ -65,7 +79,9 @@ def run(kind: str, options: Options, step: Callable[[str], None]) -> Iterator[tu
             live.run_scheduled_jobs()
         fresh.parts = measure_disk(project, stream)
         yield "fresh", fresh
-        age_stream(root, stream, days=options.days, step=step)
+        rates = find_log_rates(fresh)
+        hours = round(options.days * HOURS_PER_DAY)
+        age_stream(root, stream, hours=hours, step=step, log_rates=rates)
         with running(project, stream, root) as live:
             old = measure(live, options.kills, "old", step)
         old.parts = measure_disk(project, stream)

@@ -49,12 +49,16 @@ Row = dict[str, Any]
 
 
 class Detail(IntEnum):
-    """What is written of an hour: what retention has deleted of it by the end of the month may be left out."""
+    """What is written of an hour: what retention has deleted of it by the end of the month may be left out.
+
+    Written of each hour, apart from this: logs, Dagster's ticks for as long as they are kept, and once a day a recovery
+    and the run and the files of the cost report.
+    """
 
     MERGED = 0
-    """Epochs, and the rows of the table in one file: the hour is older than all that goes by time."""
+    """Epochs, names of input files, and the rows of the table in one file."""
     RECORDS = 1
-    """Also samples, the catalogue of snapshots, and what Dagster leaves, which are kept for a week."""
+    """Also samples, the catalogue of snapshots, and the runs and events of Dagster, which are kept for a week."""
     INPUT = 2
     """Also snapshots and input of each epoch, which are kept for a day."""
     ALL = 3
@@ -158,8 +162,8 @@ class ControlStoreAgeing:
         rows = (self._epoch(n, begin_at + n - first, author) for n in range(first, first + count))
         return {row["epoch"]: digest_input(Epoch(**row)) for row in rows}
 
-    def write_recovery(self, day: int, at: float, lost: Author) -> None:
-        """Write the loss of a primary and its recovery, which takes over from it."""
+    def write_recovery(self, day: int, at: float, lost: Author) -> Path:
+        """Write the loss of a primary and its recovery, which takes over from it; the folder of the lost one."""
         old, moved = self.recovery, at - self.recovery.incident.opened_at
         names = {
             old.lost.id: lost.replica,
@@ -182,6 +186,7 @@ class ControlStoreAgeing:
                     connection.execute(sa.insert(table), values)
         measured = [move(sample_values, row, moved, names) for row in old.samples]
         self.project.store.samples.write([Sample(**row) for row in measured])
+        return folder
 
     def raise_token(self, token: int) -> None:
         """Let the lease have the token of the last author."""

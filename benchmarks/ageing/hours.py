@@ -1,7 +1,11 @@
-"""A month of a stream, hour by hour: what it leaves is written in bulk, then the product's own maintenance runs."""
+"""A month of a stream, hour by hour: what it leaves is written in bulk, then the product's own maintenance runs.
+
+Not every hour is written in full: what retention has deleted of an hour by the end of the month is left out, with some
+hours of it left for retention to delete. See `Detail` for what is written of which hour.
+"""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +14,7 @@ import dagster as dg
 
 from benchmarks.ageing.control_store import Author, ControlStoreAgeing, Detail, move_rows
 from benchmarks.ageing.dagster_storage import DagsterAgeing
+from benchmarks.ageing.home_files import HomeAgeing
 from benchmarks.ageing.output_table import TableAgeing, move_table
 from benchmarks.ageing.snapshots import SnapshotAgeing
 from benchmarks.ageing.workload import INPUT
@@ -18,7 +23,7 @@ from holdfast.orchestration.inputs import delete_unneeded, read_inputs
 from holdfast.orchestration.jobs.maintenance import CompactConfig, PruneConfig, compact, prune
 from holdfast.resources.project import open_project
 
-HOURS_PER_DAY, HOUR_SECONDS = 24, 3600
+HOURS_PER_DAY, HOUR_SECONDS, DAY_SECONDS = 24, 3600, 86400
 ALL_HOURS = 8
 """As long as older versions of the table can be read, the files of single epochs stay; in six hours more they are deleted."""
 INPUT_HOURS = 30
@@ -41,12 +46,22 @@ class StreamAgeing:
     table: TableAgeing
     snapshots: SnapshotAgeing
     dagster: DagsterAgeing
+    home: HomeAgeing
+    hours: int
+    """How many hours the stream ages."""
+    hour_seconds: int
+    """A test has shorter hours."""
 
     def live_hour(self, hour: int, author: Author, detail: Detail) -> None:
         """Write an hour; on the last of a day the primary is lost and recovered."""
-        begin_at, first = self.clock.at, self.rows.epoch.epoch + 1 + hour * HOUR_SECONDS
+        begin_at, first = self.clock.at, self.rows.epoch.epoch + 1 + hour * self.hour_seconds
         is_last = hour % HOURS_PER_DAY == HOURS_PER_DAY - 1
-        span = (first, HOUR_SECONDS, begin_at, author)
+        span = (first, self.hour_seconds, begin_at, author)
+        self.dagster.write_ticks(begin_at, hours_left=self.hours - 1 - hour)
+        if begin_at % DAY_SECONDS < HOUR_SECONDS:
+            self.dagster.write_costs(begin_at)
+            self.home.write_costs(begin_at)
+        self.home.write_logs(self.hour_seconds)
         self.rows.write_hour(*span, detail)
         if detail is Detail.ALL:
             self.table.write_hour(*span, self.rows.input_digests(*span))
@@ -55,9 +70,10 @@ class StreamAgeing:
         self.snapshots.write_hour(*span, detail)
         if detail >= Detail.RECORDS:
             self.dagster.write_hour(begin_at, recovery=is_last)
-        self.clock.at = begin_at + HOUR_SECONDS
+        self.clock.at = begin_at + self.hour_seconds
         if is_last:
-            self.rows.write_recovery(hour // HOURS_PER_DAY, self.clock.at, author)
+            folder = self.rows.write_recovery(hour // HOURS_PER_DAY, self.clock.at, author)
+            self.home.write_replica_logs(folder, HOURS_PER_DAY * self.hour_seconds)
 
     def maintain(self, hour: int) -> None:
         """Run what the schedules of the product run, and once a day what `holdfast inputs --prune` does."""
@@ -80,10 +96,20 @@ def choose_detail(hours_left: int) -> Detail:
     return Detail.RECORDS if hours_left < RECORDS_HOURS else Detail.MERGED
 
 
-def age_stream(root: Path, stream: str, *, days: float, step: Step) -> None:
-    """Let a stopped stream be as old as if it had run on for days; it ends now."""
-    hours = round(days * HOURS_PER_DAY)
-    with _prepared(root, stream, hours) as ageing:
+def age_stream(
+    root: Path,
+    stream: str,
+    *,
+    hours: int,
+    step: Step,
+    log_rates: Mapping[str, float],
+    hour_seconds: int = HOUR_SECONDS,
+) -> None:
+    """Let a stopped stream be as old as if it had run on for hours; it ends now.
+
+    `log_rates` are the bytes that it has written in a second to each log, by name.
+    """
+    with _prepared(root, stream, hours, hour_seconds, log_rates) as ageing:
         author = _author(ageing, 0)
         for hour in range(hours):
             step(f"{stream}: hour {hour + 1} of {hours}")
@@ -103,12 +129,14 @@ def _author(ageing: StreamAgeing, day: int) -> Author:
 
 
 def _ship_last(ageing: StreamAgeing, hours: int, author: Author) -> None:
-    epoch = ageing.rows.epoch.epoch + hours * HOUR_SECONDS
+    epoch = ageing.rows.epoch.epoch + hours * ageing.hour_seconds
     ageing.snapshots.ship_last(epoch, author)
 
 
 @contextmanager
-def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
+def _prepared(
+    root: Path, stream: str, hours: int, hour_seconds: int, log_rates: Mapping[str, float]
+) -> Iterator[StreamAgeing]:
     """Everything that there is of the stream, moved back by as many hours."""
     with (
         open_project(root) as project,
@@ -118,7 +146,7 @@ def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
         table = Path(project.config.table_path(stream))
         last = project.store.ledger.last(stream)
         assert last is not None
-        begin_at = project.store.now() - hours * HOUR_SECONDS
+        begin_at = project.store.now() - hours * hour_seconds
         seconds = begin_at - last.committed_at
         clock = SimulatedClock(begin_at)
         home, templates = project.config.home / "dagster", root / "dagster_templates"
@@ -137,5 +165,8 @@ def _prepared(root: Path, stream: str, hours: int) -> Iterator[StreamAgeing]:
             table=TableAgeing.of(table),
             snapshots=SnapshotAgeing.of(simulated, stream, project.config.home / "ageing"),
             dagster=dagster,
+            home=HomeAgeing.of(project, log_rates),
+            hours=hours,
+            hour_seconds=hour_seconds,
         )
         shutil.rmtree(templates)

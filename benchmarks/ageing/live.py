@@ -5,15 +5,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 from deltalake import DeltaTable
 
 from benchmarks.ageing.workload import INPUT, feed
+from benchmarks.harness import median
 from benchmarks.streams.kills import await_condition, kill_primary
 from benchmarks.streams.measurements import Condition, Meter
 from benchmarks.streams.project import RUN
@@ -22,14 +24,19 @@ from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import open_recovery
+from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG
+from holdfast.orchestration.jobs.reports import REPORT_COSTS
 from holdfast.orchestration.playbooks.lifecycle import Stop
 from holdfast.orchestration.playbooks.recover import Start
+from holdfast.orchestration.retention import REPLICA_LOGS
 from holdfast.orchestration.services.dagster import DagsterServer
+from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.project import Project
 
 SETTLE_EPOCHS = 30
 QUIET_SECONDS = 30.0
 STATUS_CALLS = 5
+BLOCK_BYTES = 512
 KILL_PHASE_SECONDS = 1.0
 DEFINITIONS = "holdfast.orchestration.definitions"
 # with the op that has to know the stream
@@ -39,6 +46,7 @@ SCHEDULED_JOBS = {
     "prune_snapshots": "",
     "audit": "",
     "report_now": "",
+    REPORT_COSTS.name: "",
 }
 
 
@@ -52,6 +60,8 @@ class Measured:
     rss_megabytes: list[float] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
     """Megabytes by place."""
+    log_rates: list[dict[str, float]] = field(default_factory=list)
+    """Bytes a second by log, once for each time that it was left alone."""
 
 
 @dataclass
@@ -73,7 +83,10 @@ class LiveStream:
     def measure(self, measured: Measured) -> None:
         """Measure it once, and kill it."""
         self.settle()
+        sizes, began = measure_logs(self.project, self._primary()), time.monotonic()
         cpu, rss = self._measure_use()
+        grown = measure_logs(self.project, self._primary())
+        measured.log_rates.append(compare_sizes(sizes, grown, time.monotonic() - began))
         measured.commit_cpu_seconds.append(cpu)
         measured.rss_megabytes.append(rss)
         measured.status_seconds += [self._time_status() for _ in range(STATUS_CALLS)]
@@ -89,10 +102,13 @@ class LiveStream:
             config.write_text(
                 json.dumps({"ops": {op: {"config": {"stream": self.stream}}}} if op else {})
             )
-            tags = json.dumps({SCHEDULE_NAME_TAG: job})
+            tags = {SCHEDULE_NAME_TAG: job}
+            if job == REPORT_COSTS.name:  # of the day so far: the project is no older
+                today = datetime.fromtimestamp(self.project.store.now(), UTC).date()
+                tags[PARTITION_TAG] = str(today)
             self._call(
                 "dagster", "job", "execute", "-m", DEFINITIONS, "-j", job, "-c", str(config),
-                "--tags", tags,
+                "--tags", json.dumps(tags),
             )  # fmt: skip
             config.unlink()
 
@@ -104,8 +120,7 @@ class LiveStream:
 
     def _measure_use(self) -> tuple[float, float]:
         """CPU seconds of the replica per committed epoch, and its memory."""
-        primary = observe_stream(self.project, self.stream).primary
-        assert primary is not None
+        primary = self._primary()
         assert primary.pid is not None
         began, first = time.monotonic(), self.committed
         meter = Meter(primary.pid)
@@ -113,6 +128,11 @@ class LiveStream:
         usage = meter.read()
         seconds = time.monotonic() - began
         return usage.cores * seconds / (self.committed - first), usage.rss_megabytes
+
+    def _primary(self) -> ReplicaRow:
+        primary = observe_stream(self.project, self.stream).primary
+        assert primary is not None
+        return primary
 
     def _time_status(self) -> float:
         began = time.monotonic()
@@ -164,28 +184,44 @@ def running(project: Project, stream: str, root: Path) -> Iterator[LiveStream]:
                 pass
 
 
+def measure_logs(project: Project, primary: ReplicaRow) -> dict[str, int]:
+    """The sizes of the logs of services and primary, by name."""
+    services = (project.config.home / "logs").glob("*.log")
+    of_replica = (Path(primary.folder) / name for name in REPLICA_LOGS)
+    return {log.name: log.stat().st_size for log in (*services, *of_replica) if log.exists()}
+
+
+def compare_sizes(
+    before: Mapping[str, int], after: Mapping[str, int], seconds: float
+) -> dict[str, float]:
+    """The bytes a second by which logs have grown."""
+    return {name: max(0, size - before.get(name, 0)) / seconds for name, size in after.items()}
+
+
+def find_log_rates(measured: Measured) -> dict[str, float]:
+    """The median rate of each log."""
+    names = {name for rates in measured.log_rates for name in rates}
+    return {name: median([rates.get(name, 0.0) for rates in measured.log_rates]) for name in names}
+
+
 def measure_disk(project: Project, stream: str) -> dict[str, float]:
-    """Megabytes by place, without the input and without the files of the table's newest version."""
+    """Megabytes that the disk has given, by place: all of the home folder, and of the table all but its newest rows."""
     home, table = project.config.home, Path(project.config.table_path(stream))
     rows = {str(table / path) for path in DeltaTable(str(table)).file_uris()}
     places = {
         "control_store": list(home.glob("control.db*")),
-        "objects": [home / "objects"],
-        "dagster": [home / "dagster"],
-        "replicas": [home / "replicas"],
-        "logs": [home / "logs"],
+        **{name: [home / name] for name in ("objects", "dagster", "replicas", "logs", "reports")},
         "table_log": [table / "_delta_log"],
         "table_old_files": [table / "data"],
     }
-    return {name: sum(_size(path, rows) for path in paths) / 1e6 for name, paths in places.items()}
+    counted = {*(path for paths in places.values() for path in paths), home / "tables"}
+    places["other"] = [path for path in home.iterdir() if path not in counted]
+    return {name: sum(measure_size(p, rows) for p in paths) / 1e6 for name, paths in places.items()}
 
 
-def _size(path: Path, but: set[str]) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    total = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = f"{folder}/{name}"
-            total += 0 if file in but else os.lstat(file).st_size
-    return total
+def measure_size(path: Path, but: Collection[str] = ()) -> int:
+    """The bytes of the blocks of a file, or of a folder with all folders and files in it, but for some files."""
+    paths = [str(path)] if path.exists() else []
+    for folder, folders, names in os.walk(path):
+        paths += [f"{folder}/{name}" for name in (*folders, *names)]
+    return sum(os.lstat(each).st_blocks * BLOCK_BYTES for each in paths if each not in but)
