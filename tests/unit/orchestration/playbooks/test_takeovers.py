@@ -95,7 +95,7 @@ def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(
         recover_secondary.turn_switch(watch, TurnSwitch("s", Switch.PROCESS, on=False))
         monkeypatch.setattr(StreamWaiter, "is_still_next", lambda *_: True)
         recover_secondary.stop(watch, AwaitSecondaryExit("s"))
-        recover_secondary.end(watch, EndSecondary("s", "thought dead"))
+        recover_secondary.end(watch, EndSecondary("s", "thought dead"), as_secondary)
         project.timing_changes["takeover_within_seconds"] = 0.0
         monkeypatch.setattr(recover_secondary, "_is_decided", lambda *_: False)
         recover_secondary.await_takeover(watch, AwaitTakeover("s"))
