@@ -153,6 +153,12 @@ class StreamStatus:
         """Whether the live replicas cover the tier that the stream should have."""
         return self.covered.strength >= self.tier.strength
 
+    @property
+    def needs_second_look(self) -> bool:
+        """Whether a replica seems to be silent: a clock that was set looks the same for a moment."""
+        verdicts = (self.verdict, self.secondary_verdict)
+        return any(verdict is not None and verdict.health.needs_second_look for verdict in verdicts)
+
     def failure_of(self, replica: str) -> str:
         """Why a live replica counts as failed; empty for one that does not."""
         verdicts = ((self.primary, self.verdict), (self.secondary, self.secondary_verdict))

@@ -68,7 +68,7 @@ class DueRecovery:
 def due_recoveries(project: Project) -> list[DueRecovery]:
     """Observe every declared stream and return the recoveries that have to be run.
 
-    Streams with a silent primary are observed twice, in one pause for all of them: the clock of the control
+    Streams with a silent replica are observed twice, in one pause for all of them: the clock of the control
     store may have been set, which looks the same until the next heartbeat. A stream that cannot be observed
     for an unexpected reason is logged, so that the others still are.
     """
@@ -76,7 +76,7 @@ def due_recoveries(project: Project) -> list[DueRecovery]:
     # The open incidents first: see `_incident`.
     open_incidents = {name: open_recoveries(project, name) for name in names}
     statuses = _observe_all(project, names)
-    silent = [name for name in statuses if statuses[name].verdict.health.needs_second_look]
+    silent = [name for name in statuses if statuses[name].needs_second_look]
     if silent:
         project.clock.sleep(max(project.timings(name).second_look_seconds for name in silent))
         statuses |= _observe_all(project, silent)

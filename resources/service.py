@@ -12,19 +12,22 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import Field, asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
 
 import psutil
 
-from holdfast.ft_policies.errors import PermanentError
-from holdfast.resources.clock import wait_until
+from holdfast.ft_policies.errors import PermanentError, TransientError
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock, wait_until
 from holdfast.resources.process import ProcessHandle
 
 LOOPBACK = "127.0.0.1"
+LOCK_WITHIN_SECONDS = 90.0
+"""How long a command waits for another one that starts or stops the same service: no start takes longer."""
+_LOCK_POLL_SECONDS = 0.05
 _TAKEN = {errno.EADDRINUSE, errno.EACCES}
 _SIGNAL_SECONDS = 5.0
 
@@ -91,12 +94,55 @@ class ServiceRecordFile(Generic[R]):
         self.path.unlink(missing_ok=True)
 
     @contextmanager
-    def hold_lock(self) -> Iterator[None]:
-        """Wait until no other command starts or stops the service, and keep others waiting."""
+    def hold_lock(
+        self, *, wait_seconds: float = LOCK_WITHIN_SECONDS, clock: Clock = SYSTEM_CLOCK
+    ) -> Iterator[None]:
+        """Wait until no other command starts or stops the service, and keep others waiting.
+
+        Fails with a `TransientError` that names the other command if that takes too long: it may have been stopped.
+        """
         self.lock.parent.mkdir(parents=True, exist_ok=True)
-        with self.lock.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self.lock.open("a+") as lock:
+            if not wait_until(
+                lambda: _try_lock(lock),
+                patience_seconds=wait_seconds,
+                poll_seconds=_LOCK_POLL_SECONDS,
+                clock=clock,
+            ):
+                raise TransientError(
+                    f"{self.lock} has been held for {wait_seconds:.0f} s by {_find_holder(lock)}",
+                    hint="continue or end that process, then try again",
+                )
+            _record_holder(lock)
             yield
+
+
+def _try_lock(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _record_holder(lock: TextIO) -> None:
+    """Write this process into the lock file, for the message of others; on a full disk it stays unnamed."""
+    with suppress(OSError):
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+
+
+def _find_holder(lock: TextIO) -> str:
+    lock.seek(0)
+    text = lock.read().strip()
+    if not text.isdecimal():
+        return "another process"
+    try:
+        stopped = psutil.Process(int(text)).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return "another process"
+    return f"process {text}, which is stopped" if stopped else f"process {text}"
 
 
 def await_healthy(

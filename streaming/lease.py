@@ -34,7 +34,7 @@ class StreamLease:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._ttl_seconds = ttl_seconds
+        self.ttl_seconds = ttl_seconds
         self._lock = threading.Lock()
         self._own_token = 0
         self._held_since = 0.0
@@ -54,7 +54,7 @@ class StreamLease:
 
     def take(self) -> bool:
         """Try to become the holder; `False` while another replica holds the lease."""
-        lease = self._store.leases.take(self.stream, self.replica, self._ttl_seconds)
+        lease = self._store.leases.take(self.stream, self.replica, self.ttl_seconds)
         if lease is not None:
             self._hold(lease)
         return lease is not None
@@ -69,7 +69,7 @@ class StreamLease:
                 self.replica,
                 primary=primary,
                 observed=observed,
-                ttl_seconds=self._ttl_seconds,
+                ttl_seconds=self.ttl_seconds,
                 reason=reason,
             )
         except TransientError:
@@ -86,7 +86,7 @@ class StreamLease:
                 return True
             held_seconds = self._clock.monotonic() - self._held_since
             self.held = self._store.leases.renew(
-                self.held, self._ttl_seconds, held_seconds=held_seconds
+                self.held, self.ttl_seconds, held_seconds=held_seconds
             )
             return self.held is not None
 

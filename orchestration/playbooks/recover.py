@@ -28,7 +28,8 @@ from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.leases import Sign, Unless
+from holdfast.resources.control_store.tables.leases import Unless
+from holdfast.resources.control_store.tables.replicas import Sign
 from holdfast.resources.control_store.tables.streams import resolve_tier
 
 STEP_SAMPLES = (
@@ -92,7 +93,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             case steps.AwaitTakeover():
                 return recover_secondary.await_takeover(waiter, step)
             case steps.EndSecondary():
-                return recover_secondary.end(waiter, step)
+                return self._end_secondary(waiter, step)
             case steps.LaunchSecondary():
                 return recover_secondary.launch(waiter)
             case steps.TurnSwitch():
@@ -130,6 +131,16 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             step.primary, stream=self.stream, reason=step.reason, token=step.token, unless=unless
         )
         return StepSkipped() if taken is None else Fenced(lease_taken=taken)
+
+    def _end_secondary(self, waiter: StreamWaiter, step: steps.EndSecondary) -> StepResult:
+        """End the secondary; a silent or stuck one only if it has sent no sign of life since it was observed."""
+        status = self._observed
+        verdict = None if status is None else status.secondary_verdict
+        if status is None or verdict is None:
+            return StepSkipped()
+        if verdict.health.needs_second_look:
+            self.project.clock.sleep(self.project.timings(self.stream).second_look_seconds)
+        return recover_secondary.end(waiter, step, status)
 
     def _launch(self) -> ReplicaLaunched:
         self.project.ensure_object_store()

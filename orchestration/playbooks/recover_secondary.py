@@ -27,8 +27,10 @@ from holdfast.orchestration.playbooks.launch import launch_secondary
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables.replicas import Sign
 
 HAS_MOVED = "the replica is the primary now, or gone"
+LIVES = f"{HAS_MOVED}, or has sent a sign of life"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +81,18 @@ def launch(waiter: StreamWaiter) -> ReplicaLaunched:
     return ReplicaLaunched(None if row is None else row.id)
 
 
-def end(waiter: StreamWaiter, step: EndSecondary) -> SecondaryEnded:
-    """Record the end of a failed secondary; it exits when it reads that."""
-    waiter.project.store.replicas.end(
-        step.secondary,
-        ReplicaState.FENCED,
-        step.reason,
-        by=EndedBy.PLAYBOOK,
-        slot=Slot.SECONDARY,
+def end(
+    waiter: StreamWaiter, step: EndSecondary, observed: StreamStatus
+) -> SecondaryEnded | StepSkipped:
+    """Record the end of a failed secondary, if it is as it was observed; it exits when it reads that."""
+    row, verdict = observed.secondary, observed.secondary_verdict
+    if row is None or verdict is None or row.id != step.secondary:
+        return StepSkipped()
+    sign = Sign.EPOCH if verdict.health is Health.STUCK else Sign.LIFE
+    ended = waiter.project.store.replicas.end_observed(
+        row, ReplicaState.FENCED, step.reason, by=EndedBy.PLAYBOOK, unless=sign
     )
-    return SecondaryEnded(step.reason)
+    return SecondaryEnded(step.reason) if ended else StepSkipped(LIVES)
 
 
 def turn_switch(waiter: StreamWaiter, step: TurnSwitch) -> StepResult:
@@ -140,7 +144,7 @@ def give_up(waiter: StreamWaiter, step: GiveUpSecondary) -> StepResult:
     )
 
 
-def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited:
+def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited | StepSkipped:
     """Wait for the secondary to take over; end one that does not in time, so that a new primary can start."""
     timings = waiter.project.timings(waiter.stream)
     view = waiter.observe().secondary_view()
@@ -150,17 +154,22 @@ def await_takeover(waiter: StreamWaiter, step: AwaitTakeover) -> TakeoverAwaited
     status = waiter.wait_until(
         lambda status: _is_decided(status, step.secondary), patience_seconds=patience
     )
-    if status is not None:
+    if status is None:
+        status = waiter.observe()
+    if status.secondary is None or _is_decided(status, step.secondary):
         return TakeoverAwaited(
             primary=None if status.primary is None else status.primary.id,
             failed=waiter.why_lost(step.secondary, status) or None,
         )
     reason = f"did not take over within {patience:.0f} s"
-    replicas = waiter.project.store.replicas
-    replicas.end(
-        step.secondary, ReplicaState.FAILED, reason, by=EndedBy.PLAYBOOK, slot=Slot.SECONDARY
+    ended = waiter.project.store.replicas.end_observed(
+        status.secondary,
+        ReplicaState.FAILED,
+        reason,
+        by=EndedBy.PLAYBOOK,
+        unless=Sign.LIFE,
     )
-    return TakeoverAwaited(failed=reason)
+    return TakeoverAwaited(failed=reason) if ended else StepSkipped(LIVES)
 
 
 def _is_decided(status: StreamStatus, secondary: str) -> bool:

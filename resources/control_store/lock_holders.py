@@ -7,7 +7,7 @@ and the next run continues what a command or a run of Dagster has left. Other pr
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,27 +18,52 @@ LOCKS = Path("/proc/locks")
 log = logging.getLogger(__name__)
 
 
-def find_lock_holders(database: Path) -> set[int]:
-    """The ids of the processes that hold a write lock on the database; in WAL mode it is on the file beside it."""
-    files = (database, database.with_name(f"{database.name}-shm"))
-    inodes = {str(file.stat().st_ino) for file in files if file.exists()}
-    holders = set()
-    for line in LOCKS.read_text().splitlines():
-        # 1: POSIX  ADVISORY  WRITE 4711 08:01:131 120 120
-        fields = line.split()
-        waits = fields[1] == "->"
-        if not waits and fields[3] == "WRITE" and fields[5].rsplit(":", 1)[-1] in inodes:
-            holders.add(int(fields[4]))
-    return holders
+def find_lock_holders(database: Path, *, locks: Path = LOCKS) -> set[int]:
+    """The ids of the processes that hold a write lock on the database; in WAL mode it is on the file beside it.
+
+    Only processes that are seen to have it open: the number of a file is that of another file on another disk.
+    """
+    files = set(_identify([database, database.with_name(f"{database.name}-shm")]))
+    inodes = {inode for _, inode in files}
+    try:
+        writers = {_writer(line, inodes) for line in locks.read_text().splitlines()}
+    except OSError:
+        return set()
+    return {pid for pid in writers if pid is not None and not files.isdisjoint(_open_files(pid))}
 
 
-def settle_lock(database: Path) -> str:
+def settle_lock(database: Path, *, locks: Path = LOCKS) -> str:
     """Kill processes of Holdfast that were stopped with the write lock; returns all that hold it, for a message."""
     holders = []
-    for pid in sorted(find_lock_holders(database)):
-        with suppress(psutil.Error, ProcessLookupError):
+    for pid in sorted(find_lock_holders(database, locks=locks)):
+        with suppress(psutil.Error, OSError):
             holders.append(f"process {pid}{_settle(psutil.Process(pid), database)}")
     return ", ".join(holders)
+
+
+def _writer(line: str, inodes: Set[int]) -> int | None:
+    """The process that holds this write lock on one of the files; `None` if it is another lock, or has no process."""
+    # 1: POSIX  ADVISORY  WRITE 4711 08:01:131 120 120
+    match line.split():
+        case [_, _, _, "WRITE", pid, place, *_] if pid.isdecimal():
+            inode = place.rpartition(":")[2]
+            return int(pid) if inode.isdecimal() and int(inode) in inodes else None
+        case _:
+            return None
+
+
+def _open_files(pid: int) -> Iterator[tuple[int, int]]:
+    """The files that a process has open, as far as this user may see them."""
+    with suppress(OSError):
+        yield from _identify(Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _identify(files: Iterable[Path]) -> Iterator[tuple[int, int]]:
+    """The device and number of each file that is there."""
+    for file in files:
+        with suppress(OSError):
+            stat = file.stat()
+            yield stat.st_dev, stat.st_ino
 
 
 def _settle(holder: psutil.Process, database: Path) -> str:

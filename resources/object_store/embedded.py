@@ -77,7 +77,13 @@ class EmbeddedS3:
         )
 
     def ensure(self) -> S3Connection:
-        """Start the server unless it runs already; returns its connection."""
+        """Start the server unless it runs already; returns its connection.
+
+        One that runs is used without the lock: a command that was stopped while it holds that holds up no recovery.
+        """
+        running = self._find_answering()
+        if running is not None:
+            return running.connection()
         with self._record.hold_lock():
             last = self._record.read()
             if last is not None and last.process.is_alive() and _answers(last):
@@ -98,8 +104,7 @@ class EmbeddedS3:
 
     def alive(self) -> bool:
         """Whether the server's process runs and answers."""
-        running = self._record.find_running()
-        return running is not None and _answers(running)
+        return self._find_answering() is not None
 
     def stop(self) -> bool:
         """End the server if it runs; its port and keys are kept for the next start."""
@@ -108,6 +113,10 @@ class EmbeddedS3:
         with self._record.hold_lock():
             running = self._record.find_running()
             return running is not None and running.process.terminate(wait_seconds=_STOP_SECONDS)
+
+    def _find_answering(self) -> _Server | None:
+        running = self._record.find_running()
+        return running if running is not None and _answers(running) else None
 
     def _start(self, last: _Server | None) -> _Server:
         keys = last or _Server(

@@ -2,9 +2,10 @@
 
 On the same host a primary whose process is gone is noticed at once. A silent one is noticed when its
 lease has not been renewed for the lease time, counted on this process' own monotonic clock between
-reads that succeeded: wall clocks do not matter, and while the control store is unavailable no
-primary counts as dead. The lease is read every half heartbeat, and when the lease time would be over: so a
-primary is silent for the lease time and half a heartbeat at most before it is noticed.
+reads that succeeded, and only while this replica's own heartbeats are written: wall clocks do not matter, and while the
+control store is unavailable, locked or read-only no primary counts as dead. The lease is read every half heartbeat, and
+when the lease time would be over: so a primary is silent for the lease time and half a heartbeat at most before it is
+noticed, and for as long as a heartbeat of this replica takes.
 """
 
 import logging
@@ -198,23 +199,31 @@ class LeaseSilence:
         self._clock = clock
         self._sign: tuple[int, float] | None = None
         self._since: float | None = None
+        self._written_before = 0.0
+        self.observed_seconds = 0.0
         self.seconds = 0.0
 
-    def look(self, read: Callable[[], Lease | None]) -> Lease | None:
-        """Read the lease and update `seconds`; after a failed read the count starts again at 0."""
+    def look(self, read: Callable[[], Lease | None], *, written_seconds: float) -> Lease | None:
+        """Read the lease and update `seconds`; after a failed read the count starts again at 0.
+
+        What counts is `observed_seconds`, between reads that saw the same, but not more than the replica was able to
+        write in that time itself: a lock or a read-only server silences all primaries, and hides no lease from readers.
+        """
         began = self._clock.monotonic()
         try:
             lease = read()
         except TransientError:
             self._since = None
-            self.seconds = 0.0
+            self.observed_seconds = self.seconds = 0.0
             raise
         sign = None if lease is None else (lease.token, lease.renewed_at)
         if self._since is None or sign != self._sign:
             self._sign, self._since = sign, self._clock.monotonic()
-            self.seconds = 0.0
+            self._written_before = written_seconds
+            self.observed_seconds = self.seconds = 0.0
         else:
-            self.seconds = max(began - self._since, 0.0)
+            self.observed_seconds = max(began - self._since, 0.0)
+            self.seconds = min(self.observed_seconds, written_seconds - self._written_before)
         return lease
 
 
@@ -246,6 +255,7 @@ class PrimaryMonitor(threading.Thread):
         self._silence = LeaseSilence(clock)
         self._ended = threading.Event()
         self._looked_at = float("-inf")
+        self._beat_requested_at: float | None = None
         self._was_gone = False
         self._primary: ReplicaRow | None = None
         self.promotion: Promotion | None = None
@@ -264,13 +274,18 @@ class PrimaryMonitor(threading.Thread):
         """Look once; the last observation counts until the control store is read again."""
         gone = find_process_state(self._primary) is Process.GONE
         now = self._clock.monotonic()
-        if (gone and not self._was_gone) or now - self._looked_at >= self._pause_seconds:
+        is_due = now - self._looked_at >= self._pause_seconds
+        if is_due or self._has_beaten_as_requested() or (gone and not self._was_gone):
             self._looked_at, self._was_gone = now, gone
-            self._silence.look(self._lease.observe)
+            self._beat_requested_at = None
+            written_seconds = self._takeover.heartbeat.written_seconds
+            self._silence.look(self._lease.observe, written_seconds=written_seconds)
             self._primary = self._store.replicas.live(self._lease.stream, Slot.PRIMARY)
             process = find_process_state(self._primary)
             self._was_gone = process is Process.GONE
             self._decide(process)
+            if is_due:
+                self._request_beat()
 
     def stop(self) -> None:
         self._ended.set()
@@ -284,8 +299,19 @@ class PrimaryMonitor(threading.Thread):
         usual = self._beat_seconds / 2
         if self._was_gone:
             return min(GONE_POLL_SECONDS, usual)
-        left = self._policy.lease_seconds - self._silence.seconds
+        left = self._policy.lease_seconds - self._silence.observed_seconds
         return min(left, usual) if left > 0 else usual
+
+    def _request_beat(self) -> None:
+        """Request a heartbeat of this replica if only that is missing for a takeover."""
+        silence, lease_seconds = self._silence, self._policy.lease_seconds
+        if self.promotion is None and silence.seconds < lease_seconds <= silence.observed_seconds:
+            self._beat_requested_at = self._clock.monotonic()
+            self._takeover.heartbeat.beat_soon()
+
+    def _has_beaten_as_requested(self) -> bool:
+        beat_at, requested_at = self._takeover.heartbeat.last_beat_at, self._beat_requested_at
+        return requested_at is not None and beat_at is not None and beat_at >= requested_at
 
     def _decide(self, process: Process) -> None:
         primary, lease = self._primary, self._lease.observed

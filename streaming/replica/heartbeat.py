@@ -37,7 +37,11 @@ class ReplicaReport:
 
 
 class Heartbeat(threading.Thread):
-    """Beats until it is stopped or the replica has lost its place; `row` is the replica as of the last beat."""
+    """Beats until it is stopped or the replica has lost its place; `row` is the replica as of the last beat.
+
+    `written_seconds` grows while this replica can write: by the time between two beats that succeeded, of which a
+    longer gap counts for two beats only, or for half a lease.
+    """
 
     def __init__(
         self,
@@ -52,6 +56,9 @@ class Heartbeat(threading.Thread):
         super().__init__(name="heartbeat", daemon=True)
         self._clock = clock
         self._quiet_since = clock.monotonic()
+        self._longest_gap_seconds = min(2 * beat_seconds, lease.ttl_seconds / 2)
+        self.last_beat_at: float | None = None
+        self.written_seconds = 0.0
         self._store = store
         self._beat_seconds = beat_seconds
         self._on_lost = on_lost
@@ -71,6 +78,10 @@ class Heartbeat(threading.Thread):
             if self._report.epoch != before.epoch:
                 self._quiet_since = self._clock.monotonic()
                 self._due.set()
+
+    def beat_soon(self) -> None:
+        """Beat without waiting for the next time."""
+        self._due.set()
 
     def run(self) -> None:
         while True:
@@ -109,6 +120,7 @@ class Heartbeat(threading.Thread):
             self._lose("the control store has no row of it")
         if self.row.state.ended:
             self._lose(self.row.reason)
+        self._count_beat()
 
     def stop(self) -> None:
         """Stop, and wait until the last beat is over."""
@@ -116,6 +128,12 @@ class Heartbeat(threading.Thread):
         self._due.set()
         if self.is_alive() and threading.current_thread() is not self:
             self.join()
+
+    def _count_beat(self) -> None:
+        now = self._clock.monotonic()
+        if self.last_beat_at is not None:
+            self.written_seconds += min(now - self.last_beat_at, self._longest_gap_seconds)
+        self.last_beat_at = now
 
     def _lose(self, reason: str) -> None:
         if self.lost.is_set():

@@ -228,11 +228,14 @@ class SnapshotFollower(RetryingThread):
         return self._declared_seconds if override is None else override
 
     def _request_if_old(self, newest: SnapshotRow | None) -> None:
-        """Request a snapshot, unless the primary has no new epoch or the last request is recent."""
+        """Request a snapshot, unless the primary has no new epoch or the last request is recent.
+
+        A snapshot of the future is of unknown age: the control store's clock was set back since.
+        """
         now, every_seconds = self._clock.monotonic(), self._every_seconds()
         if now - self._requested_at < every_seconds:
             return
-        if newest is not None and self._store.now() - newest.created_at < every_seconds:
+        if newest is not None and 0.0 <= self._store.now() - newest.created_at < every_seconds:
             return
         for row in self._store.replicas.of(self._spec.stream.name):
             is_primary = row.slot is Slot.PRIMARY and row.id != self._spec.replica

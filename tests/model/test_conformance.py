@@ -24,7 +24,8 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.leases import Sign, Unless
+from holdfast.resources.control_store.tables.leases import Unless
+from holdfast.resources.control_store.tables.replicas import Sign
 from tests.fakes.clocks import SteppedClock
 from tests.model import store as rule
 from tests.model.orchestration import names_of, switches

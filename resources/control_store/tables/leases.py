@@ -11,7 +11,6 @@ all other writers, and the unique index on the slot catches a primary that was r
 """
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,7 +27,12 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.schema import leases, replicas, streams
-from holdfast.resources.control_store.tables.replicas import END, next_generation
+from holdfast.resources.control_store.tables.replicas import (
+    END,
+    Sign,
+    as_observed,
+    next_generation,
+)
 
 _NEW_HOLDER = sa.bindparam("new_holder", type_=sa.Text)
 _TTL_SECONDS = sa.bindparam("ttl_seconds", type_=sa.Double)
@@ -109,12 +113,6 @@ _PROMOTE = (
     .returning(replicas.c.id)
 )
 _IS_OLD_RENEWAL = leases.c.renewed_at == sa.bindparam("seen_renewed_at", type_=sa.Double)
-_HAS_SAME_HEARTBEAT = replicas.c.heartbeat_at.is_not_distinct_from(
-    sa.bindparam("seen_heartbeat_at", type_=sa.Double)
-)
-_HAS_SAME_EPOCH = replicas.c.epoch.is_not_distinct_from(
-    sa.bindparam("seen_epoch", type_=replicas.c.epoch.type)
-)
 _END = END.returning(replicas.c.id)
 
 
@@ -176,15 +174,6 @@ class Leases:
 
 def _mine(lease: Lease) -> dict[str, str | int | None]:
     return {"of_stream": lease.stream, "old_holder": lease.holder, "old_token": lease.token}
-
-
-class Sign(Enum):
-    """What a primary must not have done since it was observed, so that it may be fenced."""
-
-    LIFE = "life"
-    """A heartbeat, or a renewal of its lease."""
-    EPOCH = "epoch"
-    """It has finished an epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,10 +298,8 @@ def _fence_observed(connection: sa.Connection, unless: Unless) -> bool:
 
 def _end_observed(unless: Unless, end: dict[str, Any]) -> tuple[Executable, dict[str, Any]]:
     """End the primary if its sign of life is still the observed one."""
-    primary = unless.primary
-    if unless.sign is Sign.EPOCH:
-        return _END.where(_HAS_SAME_EPOCH), {**end, "seen_epoch": primary.epoch}
-    return _END.where(_HAS_SAME_HEARTBEAT), {**end, "seen_heartbeat_at": primary.heartbeat_at}
+    condition, observed = as_observed(unless.primary, unless.sign)
+    return _END.where(condition), {**end, **observed}
 
 
 def _fence(connection: sa.Connection, stream: str, primary: str | None, reason: str) -> None:

@@ -5,7 +5,9 @@ At most one live replica has a slot of a stream: a partial unique index ensures 
 started twice, however many processes try.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -72,6 +74,25 @@ END = (
         ended_by=sa.bindparam("new_ended_by"),
     )
 )
+
+
+class Sign(Enum):
+    """What a replica must not have done since it was observed, so that it may be ended."""
+
+    LIFE = "life"
+    """A heartbeat, or a renewal of its lease."""
+    EPOCH = "epoch"
+    """It has finished an epoch."""
+
+
+def as_observed(row: ReplicaRow, sign: Sign) -> tuple[sa.ColumnElement[bool], Mapping[str, Any]]:
+    """The condition that a replica has not given this sign since it was observed, with its values."""
+    if sign is Sign.EPOCH:
+        seen_epoch = sa.bindparam("seen_epoch", type_=replicas.c.epoch.type)
+        return replicas.c.epoch.is_not_distinct_from(seen_epoch), {"seen_epoch": row.epoch}
+    seen_at = sa.bindparam("seen_heartbeat_at", type_=sa.Double)
+    condition = replicas.c.heartbeat_at.is_not_distinct_from(seen_at)
+    return condition, {"seen_heartbeat_at": row.heartbeat_at}
 
 
 def next_generation(stream: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
@@ -205,13 +226,26 @@ class Replicas:
         slot: Slot | None = None,
     ) -> None:
         """Record the end of a replica; the first end counts. With `slot`, only if it has that slot."""
-        if not state.ended:
-            raise PermanentError(f"a replica cannot end in state {state}", hint="call `heartbeat`")
-        values = {"replica": id, "new_state": state, "new_reason": reason, "new_ended_by": by}
+        values = _end_values(id, state, reason, by)
         if slot is None:
             self._database.execute(END, values)
         else:
             self._database.execute(END.where(_HAS_SLOT), {**values, "of_slot": slot})
+
+    def end_observed(
+        self, row: ReplicaRow, state: ReplicaState, reason: str, *, by: EndedBy, unless: Sign
+    ) -> bool:
+        """Record the end of a replica; false if it has another slot, has ended, or has given that sign since."""
+        condition, observed = as_observed(row, unless)
+        values = {**_end_values(row.id, state, reason, by), **observed, "of_slot": row.slot}
+        ending = END.where(_HAS_SLOT, condition).returning(replicas.c.id)
+        return bool(self._database.execute(ending, values))
+
+
+def _end_values(id: str, state: ReplicaState, reason: str, by: EndedBy) -> dict[str, Any]:
+    if not state.ended:
+        raise PermanentError(f"a replica cannot end in state {state}", hint="call `heartbeat`")
+    return {"replica": id, "new_state": state, "new_reason": reason, "new_ended_by": by}
 
 
 def _require_row(rows: Sequence[sa.RowMapping], id: str) -> sa.RowMapping:

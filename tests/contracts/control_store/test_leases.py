@@ -14,7 +14,8 @@ from holdfast.resources.control_store.records import (
     Slot,
 )
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.leases import Sign, Unless
+from holdfast.resources.control_store.tables.leases import Unless
+from holdfast.resources.control_store.tables.replicas import Sign
 from tests.builders.control_rows import (
     TTL_SECONDS,
     FailoverView,

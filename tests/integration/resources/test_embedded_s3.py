@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import signal
@@ -51,6 +52,15 @@ def test_it_starts_once_and_is_adopted(server: EmbeddedS3, tmp_path: Path) -> No
     assert EmbeddedS3(tmp_path / "home").ensure() == first
     assert pid_of(tmp_path / "home") == pid
     assert server.alive()
+
+
+def test_one_that_runs_is_used_while_a_stopped_command_holds_the_lock(
+    server: EmbeddedS3, tmp_path: Path
+) -> None:
+    first = server.ensure()
+    with (tmp_path / "home" / "object_store.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert EmbeddedS3(tmp_path / "home").ensure() == first
 
 
 def test_several_processes_start_one_server(server: EmbeddedS3, tmp_path: Path) -> None:

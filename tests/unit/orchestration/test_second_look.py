@@ -7,16 +7,22 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.health import Health
+from holdfast.ft_policies.playbooks.recover.steps import AwaitTakeover
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.incidents import due_recoveries
+from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.base import StepSkipped
 from holdfast.orchestration.playbooks.recover import Fenced, Recover
+from holdfast.orchestration.playbooks.waiting import StreamWaiter
+from holdfast.resources.control_store.records import EndedBy, ReplicaState
 from holdfast.streaming.lease import StreamLease
 from tests.builders.streams import (
     CLICKS,
+    STANDS_BY,
     a_heartbeat,
     a_primary,
     a_registered_primary,
+    a_secondary,
     a_wanted_stream,
 )
 from tests.fakes.clocks import SteppedClock, shift_clock
@@ -113,6 +119,70 @@ def test_a_process_that_has_sent_no_heartbeat_yet_is_no_older_than_it_is(
         assert observe_stream(project, CLICKS).verdict.health is Health.STARTING
         project.timing_changes["start_within_seconds"] = 0.0
         assert observe_stream(project, CLICKS).verdict.health is Health.STUCK
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[SimulatedProject]:
+    """A primary and a secondary that were well until the clock was set ahead; the primary has beaten since."""
+    with simulated_projects(tmp_path, tier="active_standby").open() as project:
+        a_wanted_stream(project)
+        a_primary(project, "p1")
+        a_secondary(project, "s1")
+        shift_clock(project.store, 3600.0)
+        beat(project)
+        yield project
+
+
+def beat_of_secondary(project: SimulatedProject) -> None:
+    a_heartbeat(project, "s1", epoch=0, observed=STANDS_BY)
+
+
+def test_a_clock_that_is_set_ahead_opens_no_incident_about_a_secondary(
+    pair: SimulatedProject,
+) -> None:
+    status = observe_stream(pair, CLICKS)
+    assert status.verdict.health is Health.HEALTHY
+    assert status.secondary_verdict is not None
+    assert status.secondary_verdict.health is Health.SILENT
+    assert due_recoveries(pair, PauseThat(happens=lambda: beat_of_secondary(pair))) == []
+
+
+def test_a_secondary_that_stays_silent_is_recovered(pair: SimulatedProject) -> None:
+    [due] = due_recoveries(pair, PauseThat(happens=lambda: beat(pair)))
+    assert due.incident.detail["cause"] == "secondary_silent"
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_only_a_secondary_without_a_sign_of_life_is_ended(
+    pair: SimulatedProject, *, lives: bool
+) -> None:
+    pause = PauseThat(happens=lambda: beat_of_secondary(pair) if lives else None)
+    recover = Recover(pair, CLICKS, "run", clock=pause)
+    step = recover.decide(recover.observe())
+    assert step is not None
+    assert step.name == "EndSecondary"
+    result = recover.act(step)
+    assert pause.pauses == [pair.timings(CLICKS).second_look_seconds]
+    row = pair.store.replicas.get("s1")
+    assert row is not None
+    assert (isinstance(result, StepSkipped), row.state.ended) == (lives, not lives)
+
+
+def test_a_secondary_that_lives_is_not_ended_for_a_takeover_that_did_not_come(
+    pair: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has been stopped with the playbook, and continues between its last look and its write."""
+    pair.store.replicas.end("p1", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
+    beat_of_secondary(pair)
+    status = observe_stream(pair, CLICKS)
+    monkeypatch.setattr(StreamWaiter, "observe", lambda _: status)
+    pair.timing_changes["takeover_within_seconds"] = 0.0
+    waiter = StreamWaiter(project=pair, stream=CLICKS, began_at=0.0)
+    beat_of_secondary(pair)
+    awaited = recover_secondary.await_takeover(waiter, AwaitTakeover("s1"))
+    row = pair.store.replicas.get("s1")
+    assert row is not None
+    assert (isinstance(awaited, StepSkipped), row.state.ended) == (True, False)
 
 
 def test_a_primary_that_stays_silent_is_recovered(project: SimulatedProject) -> None:

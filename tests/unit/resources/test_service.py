@@ -1,16 +1,21 @@
 """Detached services are found again by their record, and started by one command at a time."""
 
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.process import ProcessHandle
 from holdfast.resources.service import (
     LOOPBACK,
@@ -21,7 +26,17 @@ from holdfast.resources.service import (
     find_free_port,
     is_port_free,
 )
+from tests.fakes.clocks import SteppedClock
+from tests.waiting import wait_until
 
+HOLD_THE_LOCK = """
+import pathlib, sys, time
+from holdfast.resources.service import ServiceRecordFile
+lock = pathlib.Path(sys.argv[1])
+with ServiceRecordFile(path=lock, lock=lock, parse=dict, damaged_hint="").hold_lock():
+    print("locked", flush=True)
+    time.sleep(60)
+"""
 THIS = ProcessHandle.this()
 ENDED = replace(THIS, started_at=THIS.started_at + 1.0)
 
@@ -94,6 +109,39 @@ def test_one_command_at_a_time_holds_the_lock(tmp_path: Path) -> None:
         assert not entered.wait(0.1)
     other.join(5.0)
     assert entered.is_set()
+
+
+def test_a_lock_that_is_not_released_is_an_error_that_names_its_holder(tmp_path: Path) -> None:
+    clock = SteppedClock()
+    with (
+        a_record_file(tmp_path).hold_lock(),
+        pytest.raises(TransientError, match=f"held for 90 s by process {os.getpid()}$") as raised,
+        a_record_file(tmp_path).hold_lock(clock=clock),
+    ):
+        pytest.fail("the lock is another's")
+    assert clock.at == pytest.approx(1090.0, abs=1.0)
+    assert "process" in raised.value.hint
+
+
+def test_a_holder_that_was_stopped_is_named_as_such(tmp_path: Path) -> None:
+    file = a_record_file(tmp_path)
+    file.lock.parent.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_THE_LOCK, str(file.lock)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        holder.send_signal(signal.SIGSTOP)
+        process = psutil.Process(holder.pid)
+        wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
+        with (
+            pytest.raises(TransientError, match=f"by process {holder.pid}, which is stopped"),
+            file.hold_lock(clock=SteppedClock()),
+        ):
+            pytest.fail("the lock is another's")
+        holder.kill()
+    with file.hold_lock():
+        assert file.lock.read_text() == str(os.getpid())
 
 
 def test_a_start_ends_healthy_or_with_its_leader_or_with_its_time() -> None:

@@ -110,7 +110,9 @@ def test_a_secondary_that_takes_over_between_look_and_act_is_left_alone(tmp_path
         project.timing_changes["progress_within_seconds"] = 0.1
         recover_secondary.turn_switch(beside_primary, TurnSwitch("s", Switch.PROCESS, on=False))
         recover_secondary.stop(beside_primary, AwaitSecondaryExit("s"))
-        recover_secondary.end(beside_primary, EndSecondary("s", "thought dead"))
+        recover_secondary.end(
+            beside_primary, EndSecondary("s", "thought dead"), beside_primary.observed
+        )
         project.timing_changes["takeover_within_seconds"] = 0.0
         recover_secondary.await_takeover(alone, AwaitTakeover("s"))
         row = replica_of(project, "s")

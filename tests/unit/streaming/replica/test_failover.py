@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,9 +44,28 @@ def look(store: ControlStore) -> FailoverView:
 
 
 @dataclass
+class OwnBeats:
+    """The heartbeats of the secondary: it can always write."""
+
+    clock: SteppedClock
+
+    @property
+    def last_beat_at(self) -> float:
+        return self.clock.at
+
+    @property
+    def written_seconds(self) -> float:
+        return self.clock.at
+
+    def beat_soon(self) -> None:
+        """It has just beaten."""
+
+
+@dataclass
 class RecordedTakeovers:
     """Takes nothing over, and keeps what it was asked to."""
 
+    heartbeat: OwnBeats
     failed: list[FailedPrimary] = field(default_factory=list)
 
     def attempt(self, failed: FailedPrimary) -> Promotion | None:
@@ -59,7 +78,7 @@ class Monitored:
 
     def __init__(self, store: ControlStore, lease_seconds: float = LEASE_SECONDS) -> None:
         self.clock = SteppedClock()
-        self.takeovers = RecordedTakeovers()
+        self.takeovers = RecordedTakeovers(OwnBeats(self.clock))
         self.wake = threading.Event()
         self.monitor = PrimaryMonitor(
             store,
@@ -88,53 +107,75 @@ def a_lease(renewed_at: float, token: int = 1) -> Lease:
     )
 
 
+class Silence(LeaseSilence):
+    """As a replica counts it that can write all the time."""
+
+    def __init__(self, clock: SteppedClock) -> None:
+        super().__init__(clock)
+        self.stepped = clock
+
+    def look_now(self, read: Callable[[], Lease | None]) -> None:
+        self.look(read, written_seconds=self.stepped.at)
+
+
 def test_silence_counts_between_looks_that_saw_the_same() -> None:
     clock = SteppedClock()
-    silence = LeaseSilence(clock)
-    silence.look(lambda: a_lease(10.0))
+    silence = Silence(clock)
+    silence.look_now(lambda: a_lease(10.0))
     clock.step(2.0)
-    silence.look(lambda: a_lease(10.0))
+    silence.look_now(lambda: a_lease(10.0))
     assert silence.seconds == 2.0
-    silence.look(lambda: a_lease(10.5))
+    silence.look_now(lambda: a_lease(10.5))
     assert silence.seconds == 0.0
+
+
+def test_silence_does_not_count_while_the_replica_itself_cannot_write() -> None:
+    clock = SteppedClock()
+    silence = Silence(clock)
+    silence.look(lambda: a_lease(10.0), written_seconds=7.0)
+    clock.step(60.0)
+    silence.look(lambda: a_lease(10.0), written_seconds=8.0)
+    assert (silence.seconds, silence.observed_seconds) == (1.0, 60.0)
 
 
 def test_silence_does_not_care_what_time_the_lease_tells() -> None:
     clock = SteppedClock()
-    silence = LeaseSilence(clock)
-    silence.look(lambda: a_lease(1e9))
+    silence = Silence(clock)
+    silence.look_now(lambda: a_lease(1e9))
     clock.step(1.0)
-    silence.look(lambda: a_lease(0.0))  # another clock, minutes or years off: still a sign of life
+    silence.look_now(
+        lambda: a_lease(0.0)
+    )  # another clock, minutes or years off: still a sign of life
     assert silence.seconds == 0.0
 
 
 def test_a_control_store_that_does_not_answer_makes_no_primary_look_dead() -> None:
     clock = SteppedClock()
-    silence = LeaseSilence(clock)
-    silence.look(lambda: a_lease(10.0))
+    silence = Silence(clock)
+    silence.look_now(lambda: a_lease(10.0))
 
     def away() -> Lease:
         raise TransientError("away", hint="wait")
 
     clock.step(60.0)
-    silence.look(lambda: a_lease(10.0))
+    silence.look_now(lambda: a_lease(10.0))
     with pytest.raises(TransientError):
-        silence.look(away)
+        silence.look_now(away)
     assert silence.seconds == 0.0
-    silence.look(lambda: a_lease(10.0))
+    silence.look_now(lambda: a_lease(10.0))
     assert silence.seconds == 0.0
 
 
 def test_a_slow_answer_does_not_count_as_silence() -> None:
     clock = SteppedClock()
-    silence = LeaseSilence(clock)
-    silence.look(lambda: a_lease(10.0))
+    silence = Silence(clock)
+    silence.look_now(lambda: a_lease(10.0))
 
     def slow() -> Lease:
         clock.step(30.0)
         return a_lease(10.0)
 
-    silence.look(slow)
+    silence.look_now(slow)
     assert silence.seconds == 0.0
 
 

@@ -21,7 +21,7 @@ from holdfast.streaming.state.follower import LocalSnapshot, SnapshotFollower, r
 from tests.builders.control_rows import a_proposal, a_snapshot, an_entry, register
 from tests.builders.replicas import a_spec
 from tests.builders.vaults import ShippedStream, a_stream, tree
-from tests.fakes.clocks import SteppedClock
+from tests.fakes.clocks import SteppedClock, shift_clock
 from tests.waiting import wait_until
 
 LONG = 1000.0
@@ -175,6 +175,18 @@ def test_a_fresh_snapshot_and_an_idle_primary_need_no_asking(followed: Followed)
     followed.primary_at(manifest.epoch + 1)
     followed.follower(every_seconds=0.0).follow()
     assert followed.asked() == 1
+
+
+@pytest.mark.parametrize(("set_back_by", "requests"), [(0.0, 0), (3600.0, 1)])
+def test_a_snapshot_of_the_future_is_not_fresh(
+    followed: Followed, set_back_by: float, requests: int
+) -> None:
+    """The control store's clock was set back since it was shipped."""
+    manifest = followed.ship(4)
+    shift_clock(followed.store, -set_back_by)
+    followed.primary_at(manifest.epoch + 1)
+    followed.follower(every_seconds=LONG).follow()
+    assert followed.asked() == requests
 
 
 def test_only_the_live_primary_is_asked(followed: Followed) -> None:
