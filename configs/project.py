@@ -57,6 +57,8 @@ class ProjectConfig:
     """The problems in the files of streams; those streams are not in `streams`."""
     broken: frozenset[str] = frozenset()
     """The names of the streams whose files have problems, or are gone although the streams should run."""
+    missing: frozenset[str] = frozenset()
+    """Those of them that have no file."""
     good_files: tuple[Document, ...] = ()
     """Deployment and price lists of the project, as far as they have no problems."""
 
@@ -101,13 +103,15 @@ class ProjectConfig:
 
         A stream that is wanted to run and has no file is broken, too.
         """
-        missing = set(wanted) - self.streams.keys() - self.broken
+        missing = frozenset(wanted) - self.streams.keys() - self.broken
         broken, declared = self.broken | missing, dict(self.streams)
         for name in broken & last.keys():
             with suppress(ValidationError):  # written by a version that allowed more
                 declared[name] = StreamDeclaration.model_validate(last[name])
         problems = (*self.problems, *(_missing_file(name) for name in sorted(missing)))
-        return replace(self, streams=declared, broken=broken, problems=problems)
+        return replace(
+            self, streams=declared, broken=broken, missing=missing, problems=problems
+        )
 
     @staticmethod
     def find_root() -> Path:
