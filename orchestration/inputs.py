@@ -17,6 +17,7 @@ from holdfast.ft_policies.retention import MarginVerdict, first_epoch_to_keep
 from holdfast.observation.growth import epoch_facts, find_margin, last_position, open_files
 from holdfast.resources.control_store.records import JsonObject
 from holdfast.resources.project import Project
+from holdfast.resources.vault.catalogue import list_restorable
 from holdfast.streaming.sources.folder import ListedFile
 
 
@@ -80,8 +81,8 @@ def _needed_by(
 
 
 def _first_epoch(project: Project, stream: str) -> int:
-    listing = project.vault(stream).own_listing()
-    snapshots = [record.epoch for record in (*listing.snapshots, *listing.superseded)]
+    restorable = list_restorable(project.store, stream, project.vault(stream))
+    snapshots = [record.epoch for record in restorable]
     return first_epoch_to_keep(epoch_facts(project, stream, snapshots))
 
 

@@ -5,10 +5,13 @@ from typing import Any
 
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import SnapshotState
+from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest
-from holdfast.resources.vault.records import Pruned, build_snapshot_row
+from holdfast.resources.vault.records import Pruned, SnapshotRecord, build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
+
+SNAPSHOT_DAMAGED = "snapshot_damaged"
 
 
 def verify(project: Project, stream: str, snapshot_id: str) -> list[str]:
@@ -21,6 +24,18 @@ def verify(project: Project, stream: str, snapshot_id: str) -> list[str]:
         catalogue.mark(stream, snapshot_id, SnapshotState.AVAILABLE, "")
         catalogue.record_verification(stream, snapshot_id)
     return problems
+
+
+def list_restorable(
+    store: ControlStore, stream: str, vault: SnapshotVault
+) -> list[SnapshotRecord]:
+    """The snapshots that a recovery or a restore can begin with: own ones, and not known to be damaged.
+
+    Superseded ones are among them. There is a request for each.
+    """
+    rows = store.snapshots.of(stream, available_only=False)
+    damaged = {row.id for row in rows if row.state is SnapshotState.DAMAGED}
+    return [record for record in vault.list_readable() if record.id not in damaged]
 
 
 def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:

@@ -85,6 +85,12 @@ class ReadListing:
             superseded=[s for s in self.listing.superseded if not self._is_foreign(s)],
         )
 
+    @property
+    def readable(self) -> list[SnapshotRecord]:
+        """The snapshots of this project whose manifest can be read, the superseded ones last."""
+        records = (*self.listing.snapshots, *self.listing.superseded)
+        return [record for record in records if isinstance(self.manifests[record.id], Manifest)]
+
     def keep_foreign(self) -> list[RetentionVerdict]:
         """Verdicts that keep the snapshots of other projects."""
         return [

@@ -103,13 +103,13 @@ class SnapshotVault:
         """The snapshots that count and the superseded ones, with one request."""
         return read_listing(self._store, self._manifests, self._rolled_back())
 
-    def own_listing(self) -> Listing:
-        """The listing without snapshots of other projects, with a request for each snapshot.
+    def list_readable(self) -> "list[SnapshotRecord]":
+        """Own snapshots with a readable manifest, superseded ones too, with a request for each snapshot.
 
         Raises if the bucket and prefix belong to another project.
         """
         self._ownership.require_prefix(claim=False)
-        return ReadListing.read(self.listing(), self.manifest).own
+        return ReadListing.read(self.listing(), self.manifest).readable
 
     def mark(self, history: int, *, after_epoch: int) -> None:
         """Begin a history: snapshots of older ones beyond the epoch no longer count, whenever they are shipped."""

@@ -1,5 +1,6 @@
 """Only the operator gives up the state of a stream, and only if it cannot be had any more."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +106,15 @@ def test_damaged_snapshots_do_not_let_the_epochs_go_that_replace_them(
         for row in rows:
             store.snapshots.mark(CLICKS, row.id, state, "")
         assert prune_epochs(project, CLICKS, verdicts) == pruned
+
+
+def test_snapshots_of_another_project_do_not_let_epochs_go(project: SimulatedProject) -> None:
+    vault = project.vault(CLICKS)
+    verdicts = [
+        RetentionVerdict(snapshot=record, keep=True, reasons=("kept",)) for record in vault.list()
+    ]
+    set_decision_time(project.store, CLICKS, 1.0)  # long before the restore window
+    for record in vault.list():
+        manifest = dataclasses.replace(vault.manifest(record.id), owner="another")
+        project.objects.put(vault.manifest_key(record.id), manifest.encode())
+    assert prune_epochs(project, CLICKS, verdicts) == 0
