@@ -13,7 +13,7 @@ from holdfast.orchestration.playbooks.lost_state import give_up_state
 from holdfast.orchestration.retention import prune_epochs
 from holdfast.resources.control_store.records import DesiredState, SnapshotState
 from holdfast.streaming.state.lost_state import SNAPSHOTS_LOST, require_start
-from tests.builders.control_rows import record_snapshot, set_decision_time
+from tests.builders.control_rows import a_snapshot, record_snapshot, set_decision_time
 from tests.builders.recorded_stream import a_restorable_stream
 from tests.builders.streams import CLICKS
 from tests.cli import holdfast_json, run_holdfast
@@ -106,6 +106,26 @@ def test_damaged_snapshots_do_not_let_the_epochs_go_that_replace_them(
         for row in rows:
             store.snapshots.mark(CLICKS, row.id, state, "")
         assert prune_epochs(project, CLICKS, verdicts) == pruned
+
+
+@pytest.mark.parametrize("left", ["damaged", "foreign", "refused"])
+def test_a_remaining_snapshot_that_cannot_be_restored_does_not_answer_the_question(
+    project: SimulatedProject, left: str
+) -> None:
+    store, vault = project.store, project.vault(CLICKS)
+    *_, last = (record.id for record in vault.list())
+    store.snapshots.record(a_snapshot("000000000900-1-r1", 900, stream=CLICKS))  # without object
+    assert require_start(store, CLICKS, vault) is None  # older ones can be restored
+    project.objects.delete([vault.manifest_key(record.id) for record in vault.list()[:-1]])
+    refused = {last} if left == "refused" else set()
+    if left == "damaged":
+        project.objects.truncate(vault.manifest_key(last), to=20)
+    elif left == "foreign":
+        manifest = dataclasses.replace(vault.manifest(last), owner="another")
+        project.objects.put(vault.manifest_key(last), manifest.encode())
+    with pytest.raises(PermanentError, match="the catalogue has 000000000900"):
+        require_start(store, CLICKS, vault, refused=refused)
+    assert [row.kind for row in store.incidents.of(CLICKS)] == [SNAPSHOTS_LOST]
 
 
 def test_snapshots_of_another_project_do_not_let_epochs_go(project: SimulatedProject) -> None:
