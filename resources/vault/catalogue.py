@@ -47,7 +47,37 @@ def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
         reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}
         dropped = {snapshot: reasons[snapshot] for snapshot in pruned.dropped}
         project.store.snapshots.mark_dropped(stream, dropped)
+        _report_unreadable(project, stream, pruned.damaged)
     return pruned
+
+
+def _report_unreadable(project: Project, stream: str, unreadable: Mapping[str, str]) -> None:
+    """Open an incident for each snapshot that holds up the deletion of packs, and close those that are over.
+
+    It is open until the manifest is readable, set aside or dropped: until then the object store only grows.
+    A manifest that another process has dropped meanwhile is no such one.
+    """
+    store = project.store
+    listing = project.vault(stream).listing() if unreadable else None
+    present = [] if listing is None else [*listing.snapshots, *listing.superseded]
+    damaged = {row.id: unreadable[row.id] for row in present if row.id in unreadable}
+    for incident in store.incidents.of(stream):
+        if incident.kind == SNAPSHOT_DAMAGED and incident.detail.get("snapshot") not in damaged:
+            store.incidents.close(incident.id, "its manifest holds up no deletion of packs any more")
+    for snapshot, reason in damaged.items():
+        store.snapshots.mark(stream, snapshot, SnapshotState.DAMAGED, reason)
+        detail = {
+            "snapshot": snapshot,
+            "reason": f"{reason}: no pack of {stream} is deleted until it is set aside",
+            "hint": f"run `holdfast doctor {stream} --repair set_aside_snapshots`",
+        }
+        store.incidents.open_next(
+            stream=stream,
+            key=f"{stream}/{snapshot}/unreadable",
+            kind=SNAPSHOT_DAMAGED,
+            detail=detail,
+            since=store.now(),
+        )
 
 
 def forget(project: Project, stream: str, snapshot_id: str) -> None:

@@ -290,8 +290,8 @@ class SnapshotVault:
         verdicts += listed.keep_foreign()
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
-        named, unreadable = listed.collect_named_packs(verdicts)
-        unreadable = unreadable or intents.unreadable
+        named, damaged = listed.collect_named_packs(verdicts), listed.find_unreadable(verdicts)
+        unreadable = next(iter(damaged.values()), intents.unreadable)
         set_aside = collect_set_aside_packs(self._store, self._stream)
         keys = {self._packs + name for name in named.union(intents.packs, set_aside)}
         garbage = (
@@ -306,6 +306,7 @@ class SnapshotVault:
             packs_deleted=[pack.key.removeprefix(self._packs) for pack in garbage],
             bytes_freed=sum(pack.size_bytes for pack in garbage),
             note=f"no pack was deleted: {unreadable}" if unreadable else "",
+            damaged=damaged,
         )
 
     def _pack_sizes(self) -> dict[str, int]:
