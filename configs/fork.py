@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from holdfast.configs.loading import Document, LoadedFile, Problem, load_text
-from holdfast.configs.project_files import STREAM_FILES, load_files
+from holdfast.configs.project_files import STREAMS, load_files
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
@@ -60,7 +60,7 @@ def declare_fork(root: Path, stream: str, *, name: str, output: str | None) -> F
         path = _sibling(dead_letters["path"], f"{name}_dead_letters")
         document["source"] = {**source, "dead_letters": {**dead_letters, "path": path}}
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    loaded = load_text(text, StreamDeclaration, file=f"{STREAM_FILES}{name}.yaml")
+    loaded = load_text(text, StreamDeclaration, file=f"{STREAMS}/{name}.yaml")
     if loaded.model is None or loaded.document is None:
         raise _refusal(stream, name, loaded.problems[0])
     return ForkedDeclaration(

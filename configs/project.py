@@ -4,7 +4,7 @@ Loading it reads YAML only: no user code, no Spark, no Dagster, so that every co
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +21,12 @@ from holdfast.configs.loading import (
 from holdfast.configs.places import find_network_file_system, resolve_path
 from holdfast.configs.prices import PriceList
 from holdfast.configs.project_files import (
-    STREAM_FILES,
+    LAST_GOOD,
+    STREAMS,
     ProjectFiles,
     file_problem,
     find_names,
+    is_of_streams,
     load_files,
 )
 from holdfast.configs.references import (
@@ -54,7 +56,9 @@ class ProjectConfig:
     problems: tuple[Problem, ...] = ()
     """The problems in the files of streams; those streams are not in `streams`."""
     broken: frozenset[str] = frozenset()
-    """The names of the streams whose files have problems."""
+    """The names of the streams whose files have problems, or are gone although the streams should run."""
+    missing: frozenset[str] = frozenset()
+    """Those of them that have no file."""
     good_files: tuple[Document, ...] = ()
     """Deployment and price lists of the project, as far as they have no problems."""
 
@@ -63,23 +67,27 @@ class ProjectConfig:
         """Load all files of the project; `InvalidConfig` lists every problem in them.
 
         With `tolerant` a problem in the file of a stream leaves out that stream alone; in place of a deployment
-        or price list with a problem, its last good copy counts.
+        or price list with a problem, its last good copy counts. A project that has lived may lack the folder of
+        all streams.
         """
         files, root = load_files(root), root.resolve()
         deployment = files.good_deployment(root) if tolerant or not files.faulty else None
         if deployment is None:
             raise InvalidConfig(tuple(files.problems))
+        home = resolve_path(root, deployment.home)
+        if STREAMS in files.faulty and not home.is_dir():  # a folder that is no project
+            raise InvalidConfig(tuple(files.problems))
         prices = files.good_prices(root)
         streams = {
             stream.name: stream for stream in files.good_streams() if stream.prices in prices
         }
-        left_out = {file for file in files.faulty if file.startswith(STREAM_FILES)} | {
+        left_out = {file for file in files.faulty if file.startswith(f"{STREAMS}/")} | {
             file.file for file in files.streams if file.model and file.model.name not in streams
         }
         broken = {name for file in left_out for name in find_names(root / file)} - streams.keys()
         return ProjectConfig(
             root=root,
-            home=(root / Path(deployment.home).expanduser()).resolve(),
+            home=home,
             deployment=deployment,
             streams=streams,
             prices=prices,
@@ -88,21 +96,30 @@ class ProjectConfig:
             good_files=files.good_documents(),
         )
 
-    def with_last_declarations(self, last: Mapping[str, object]) -> "ProjectConfig":
-        """The project with what a broken stream was last started with, for each that was."""
-        declared = dict(self.streams)
-        for name in self.broken & last.keys():
+    def with_last_declarations(
+        self, last: Mapping[str, object], *, wanted: Collection[str]
+    ) -> "ProjectConfig":
+        """The project with what a broken stream was last started with, for each that was.
+
+        A stream that is wanted to run and has no file is broken, too.
+        """
+        missing = frozenset(wanted) - self.streams.keys() - self.broken
+        broken, declared = self.broken | missing, dict(self.streams)
+        for name in broken & last.keys():
             with suppress(ValidationError):  # written by a version that allowed more
                 declared[name] = StreamDeclaration.model_validate(last[name])
-        return replace(self, streams=declared)
+        problems = (*self.problems, *(_missing_file(name) for name in sorted(missing)))
+        return replace(self, streams=declared, broken=broken, missing=missing, problems=problems)
 
     @staticmethod
     def find_root() -> Path:
         """The folder named by HOLDFAST_PROJECT, or the nearest one upwards that declares streams."""
         named = os.environ.get(PROJECT_VARIABLE)
+        if named and (Path(named) / LAST_GOOD.parts[0]).is_dir():
+            return Path(named).resolve()  # it has lived: its declarations may be away for a moment
         candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents]
         for folder in candidates:
-            if (folder / "configs" / "streams").is_dir():
+            if (folder / STREAMS).is_dir():
                 return folder.resolve()
         raise PermanentError(
             f"no project found: no folder configs/streams in {named or f'{Path.cwd()} or above it'}",
@@ -112,7 +129,7 @@ class ProjectConfig:
     @property
     def has_broken_deployment(self) -> bool:
         """Whether `holdfast.yaml` or a price list has problems, so that a last good version counts."""
-        return not all(problem.file.startswith(STREAM_FILES) for problem in self.problems)
+        return not all(is_of_streams(problem.file) for problem in self.problems)
 
     @property
     def control_url(self) -> str:
@@ -164,6 +181,14 @@ class ProjectConfig:
     def resolve_path(self, path: str) -> str:
         """An absolute path: URLs stay as they are, others are relative to the project's folder."""
         return path if "://" in path else str((self.root / Path(path).expanduser()).resolve())
+
+
+def _missing_file(stream: str) -> Problem:
+    message = (
+        f"{stream} should run and has no file: its last declaration counts. "
+        f"Restore the file, or run `holdfast stop {stream}`"
+    )
+    return file_problem(f"{STREAMS}/{stream}.yaml", message)
 
 
 def check(root: Path, monotonic: Callable[[], float] = lambda: 0.0) -> list[Problem]:

@@ -30,7 +30,7 @@ from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.configs.units import Section
 
-STREAM_FILES = "configs/streams/"
+STREAMS = "configs/streams"
 PRICE_FILES = "configs/prices"
 LAST_GOOD = Path(".holdfast") / "last_good"
 _NAME = re.compile(r"^name:\s*['\"]?([a-z][a-z0-9_]*)", re.MULTILINE)
@@ -60,8 +60,12 @@ class ProjectFiles:
     def good_deployment(self, root: Path) -> Deployment | None:
         """The deployment, or its last good copy; `None` if there is a mistake that nothing stands in for."""
         replaceable = {file.file for file in self._shared}
-        if any(not file.startswith(STREAM_FILES) for file in self.faulty - replaceable):
+        if not all(map(is_of_streams, self.faulty - replaceable)):
             return None
+        if STREAMS in self.faulty and not self.deployments:  # perhaps all of `configs` is away
+            names = (f"configs/holdfast{extension}" for extension in _EXTENSIONS)
+            copies = (_load_copy(root, name, Deployment) for name in names)
+            return next(filter(None, copies), self.deployment)
         for file in self.deployments[:1]:  # another one beside it is ignored
             if file.file in self.faulty:
                 return _load_copy(root, file.file, Deployment)
@@ -134,6 +138,11 @@ def load_files(root: Path, *, added: LoadedFile[StreamDeclaration] | None = None
     )
 
 
+def is_of_streams(file: str) -> bool:
+    """Whether a problem in this file concerns streams alone: the file of one, or the folder of all."""
+    return file == STREAMS or file.startswith(f"{STREAMS}/")
+
+
 def find_names(file: Path) -> set[str]:
     """The streams that a file with problems may declare; it may be no YAML, or the mistake may be in the name."""
     try:
@@ -177,7 +186,7 @@ def _list_yaml_files(folder: Path) -> list[Path]:
 def _find_misplaced_files(root: Path) -> Iterator[Problem]:
     folder = root / "configs" / "streams"
     if not folder.is_dir():
-        yield file_problem("configs/streams", "folder not found: it must hold the declarations")
+        yield file_problem(STREAMS, "folder not found: it must hold the declarations")
         return
     if all(os.path.lexists(folder.parent / f"holdfast{extension}") for extension in _EXTENSIONS):
         yield file_problem("configs/holdfast.yml", "is ignored: holdfast.yaml is beside it")

@@ -17,6 +17,7 @@ from holdfast.ft_policies.retention import MarginVerdict, first_epoch_to_keep
 from holdfast.observation.growth import epoch_facts, find_margin, last_position, open_files
 from holdfast.resources.control_store.records import JsonObject
 from holdfast.resources.project import Project
+from holdfast.resources.vault.catalogue import list_restorable
 from holdfast.streaming.sources.folder import ListedFile
 
 
@@ -80,15 +81,17 @@ def _needed_by(
 
 
 def _first_epoch(project: Project, stream: str) -> int:
-    listing = project.vault(stream).own_listing()
-    snapshots = [record.epoch for record in (*listing.snapshots, *listing.superseded)]
+    restorable = list_restorable(project.store, stream, project.vault(stream))
+    snapshots = [record.epoch for record in restorable]
     return first_epoch_to_keep(epoch_facts(project, stream, snapshots))
 
 
 def _readers(project: Project, place: str) -> dict[str, list[FilesDeclaration]]:
     """The streams that read a folder, by their files or as they were started: those differ until a migration."""
     readers: dict[str, list[FilesDeclaration]] = {}
-    for stream in (*project.config.streams.values(), *_started(project)):
+    config = project.config
+    in_files = [stream for name, stream in config.streams.items() if name not in config.missing]
+    for stream in (*in_files, *_started(project)):
         source = stream.source
         if isinstance(source, FilesDeclaration) and name_place(project, source) == place:
             readers.setdefault(stream.name, []).append(source)
@@ -101,7 +104,8 @@ def _started(project: Project) -> Iterator[StreamDeclaration]:
     A stream may run although it has no file any more.
     """
     for row in project.store.streams.all():
-        if row.is_desired or row.name in project.config.streams:
+        has_file = row.name in project.config.streams.keys() - project.config.missing
+        if row.is_desired or has_file:
             migration = project.store.migrations.open(row.name)
             targets = [] if migration is None else [migration.target]
             yield from (

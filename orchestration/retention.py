@@ -19,11 +19,12 @@ from holdfast.observation.growth import (
 )
 from holdfast.observation.orphans import ORPHAN_HOURS, find_orphans
 from holdfast.observation.tables import has_unentered, open_table_at, own_tables, table_errors
-from holdfast.resources.control_store.records import ReplicaRow, Sample, SnapshotState
+from holdfast.resources.control_store.records import ReplicaRow, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
+from holdfast.resources.vault.catalogue import list_restorable
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
 from holdfast.streaming.sinks.delta_table import adopt_window
 from holdfast.streaming.sources.assigned import find_taken
@@ -39,12 +40,12 @@ REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 def prune_epochs(project: Project, stream: str, verdicts: Sequence[RetentionVerdict]) -> int:
     """Delete the epochs and ledger entries that are older than the restore window and every kept snapshot.
 
-    A snapshot that is known to be damaged counts for nothing: the epochs before the next one are still needed.
+    A snapshot that cannot be restored counts for nothing: the epochs before the next one are still needed.
     """
-    rows = project.store.snapshots.of(stream, available_only=False)
-    damaged = {row.id for row in rows if row.state is SnapshotState.DAMAGED}
-    kept = [v.snapshot.epoch for v in verdicts if v.keep and v.snapshot.id not in damaged]
-    facts = epoch_facts(project, stream, kept)
+    kept = {verdict.snapshot.id for verdict in verdicts if verdict.keep}
+    restorable = list_restorable(project.store, stream, project.vault(stream))
+    epochs = [record.epoch for record in restorable if record.id in kept]
+    facts = epoch_facts(project, stream, epochs)
     return project.store.retention.prune_epochs(stream, before=first_epoch_to_keep(facts))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.configs.deployment import EmbeddedObjectStore
+from holdfast.configs.loading import InvalidConfig, Problem
 from holdfast.configs.project import ProjectConfig
 from holdfast.configs.project_files import copy_of
 from holdfast.configs.stream import StreamDeclaration
@@ -94,17 +95,38 @@ def open_project(root: Path, *, tolerant: bool = False) -> Iterator[Project]:
     """Read the declarations of a project and open its control store.
 
     With `tolerant` a stream whose file has problems has the declaration that it was last started with; if it
-    was never started, it is left out. The problems are in `config.problems`. Files that all streams share are
-    copied, for the time when they have problems.
+    was never started, it is left out. So has a stream that should run and has no file. The problems are in
+    `config.problems`. Files that all streams share are copied, for the time when they have problems.
     """
     config = ProjectConfig.load(root, tolerant=tolerant)
     _keep_good_copies(config)
     with ControlStore.open(config.control_url) as store:
         record_birth(config.home, SYSTEM_CLOCK.now())
-        if config.broken:
-            last = {row.name: row.declaration for row in store.streams.all()}
-            config = config.with_last_declarations(last)
-        yield Project(config, store)
+        yield Project(_with_last_declarations(config, store) if tolerant else config, store)
+
+
+def list_missing_files(root: Path) -> list[Problem]:
+    """The streams that should run and have no file; a control store is neither created nor upgraded for this.
+
+    `TransientError` or `PermanentError` if the control store cannot be read.
+    """
+    try:
+        config = ProjectConfig.load(root, tolerant=True)
+    except InvalidConfig:
+        return []
+    kind, _, file = config.control_url.partition("?")[0].partition(":///")
+    if kind == "sqlite" and not Path(file).expanduser().is_file():
+        return []
+    with ControlStore.open(config.control_url, in_replica=True) as store:
+        problems = _with_last_declarations(config, store).problems
+    return [problem for problem in problems if problem not in config.problems]
+
+
+def _with_last_declarations(config: ProjectConfig, store: ControlStore) -> ProjectConfig:
+    wanted = store.streams.wanted()
+    if not config.broken and wanted <= config.streams.keys():
+        return config
+    return config.with_last_declarations(store.streams.declarations(), wanted=wanted)
 
 
 def _keep_good_copies(config: ProjectConfig) -> None:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import SnapshotState
+from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest
-from holdfast.resources.vault.records import Pruned, build_snapshot_row
+from holdfast.resources.vault.records import Pruned, SnapshotRecord, build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 
 
@@ -22,6 +24,16 @@ def verify(project: Project, stream: str, snapshot_id: str) -> list[str]:
     return problems
 
 
+def list_restorable(store: ControlStore, stream: str, vault: SnapshotVault) -> list[SnapshotRecord]:
+    """The snapshots that a recovery or a restore can begin with: own ones, and not known to be damaged.
+
+    Superseded ones are among them. There is a request for each.
+    """
+    rows = store.snapshots.of(stream, available_only=False)
+    damaged = {row.id for row in rows if row.state is SnapshotState.DAMAGED}
+    return [record for record in vault.list_readable() if record.id not in damaged]
+
+
 def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
     """Drop what neither the stream's retention nor the restore window keeps; a dry run only lists it."""
     window_seconds = project.config.deployment.retention.restore_window
@@ -31,7 +43,42 @@ def prune(project: Project, stream: str, *, dry_run: bool) -> Pruned:
         reasons = {verdict.snapshot.id: "; ".join(verdict.reasons) for verdict in pruned.verdicts}
         dropped = {snapshot: reasons[snapshot] for snapshot in pruned.dropped}
         project.store.snapshots.mark_dropped(stream, dropped)
+        _report_unreadable(project, stream, pruned.damaged)
     return pruned
+
+
+def _report_unreadable(project: Project, stream: str, unreadable: Mapping[str, str]) -> None:
+    """Open an incident for each snapshot that holds up the deletion of packs, and close those that are over.
+
+    It is open until the manifest is readable, set aside or dropped: until then the object store only grows.
+    A manifest that another process has dropped meanwhile is no such one.
+    """
+    store = project.store
+    listing = project.vault(stream).listing() if unreadable else None
+    present = [] if listing is None else [*listing.snapshots, *listing.superseded]
+    damaged = {row.id: unreadable[row.id] for row in present if row.id in unreadable}
+    for incident in store.incidents.of(stream):
+        if (
+            incident.kind == IncidentKind.SNAPSHOT_DAMAGED
+            and incident.detail.get("snapshot") not in damaged
+        ):
+            store.incidents.close(
+                incident.id, "its manifest holds up no deletion of packs any more"
+            )
+    for snapshot, reason in damaged.items():
+        store.snapshots.mark(stream, snapshot, SnapshotState.DAMAGED, reason)
+        detail = {
+            "snapshot": snapshot,
+            "reason": f"{reason}: no pack of {stream} is deleted until it is set aside",
+            "hint": f"run `holdfast doctor {stream} --repair set_aside_snapshots`",
+        }
+        store.incidents.open_next(
+            stream=stream,
+            key=f"{stream}/{snapshot}/unreadable",
+            kind=IncidentKind.SNAPSHOT_DAMAGED,
+            detail=detail,
+            since=store.now(),
+        )
 
 
 def forget(project: Project, stream: str, snapshot_id: str) -> None:

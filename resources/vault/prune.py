@@ -84,6 +84,12 @@ class ReadListing:
             superseded=[s for s in self.listing.superseded if not self._is_foreign(s)],
         )
 
+    @property
+    def readable(self) -> list[SnapshotRecord]:
+        """The snapshots of this project whose manifest can be read, the superseded ones last."""
+        records = (*self.listing.snapshots, *self.listing.superseded)
+        return [record for record in records if isinstance(self.manifests[record.id], Manifest)]
+
     def keep_foreign(self) -> list[RetentionVerdict]:
         """Verdicts that keep the snapshots of other projects."""
         return [
@@ -92,18 +98,27 @@ class ReadListing:
             if self._is_foreign(snapshot)
         ]
 
-    def collect_named_packs(self, verdicts: Sequence[RetentionVerdict]) -> tuple[set[str], str]:
-        """The packs that kept manifests name, or the reason why they cannot be listed."""
+    def collect_named_packs(self, verdicts: Sequence[RetentionVerdict]) -> set[str]:
+        """The packs that kept manifests name, as far as these can be read."""
         named: set[str] = set()
         for verdict in verdicts:
             manifest = self.manifests[verdict.snapshot.id]
             if isinstance(manifest, ForeignSnapshotError):
                 manifest = manifest.manifest
-            if verdict.keep and isinstance(manifest, UnusableSnapshotError):
-                return set(), str(manifest)
             if verdict.keep and isinstance(manifest, Manifest):
                 named |= set(manifest.packs)
-        return named, ""
+        return named
+
+    def find_unreadable(self, verdicts: Sequence[RetentionVerdict]) -> dict[str, str]:
+        """The kept snapshots whose packs are not known, each with the reason."""
+        kept = {verdict.snapshot.id for verdict in verdicts if verdict.keep}
+        return {
+            snapshot: str(error)
+            for snapshot, error in self.manifests.items()
+            if snapshot in kept
+            and isinstance(error, UnusableSnapshotError)
+            and not isinstance(error, ForeignSnapshotError)
+        }
 
     def _is_foreign(self, snapshot: SnapshotRecord) -> bool:
         return isinstance(self.manifests[snapshot.id], ForeignSnapshotError)

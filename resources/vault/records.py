@@ -1,7 +1,7 @@
 """Results of the vault's operations, with figures."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.resources.control_store.records import SnapshotRow
@@ -66,13 +66,17 @@ class RestoredNewest:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The snapshots that retention kept and dropped; `note` says why no pack was deleted, if so."""
+    """The snapshots that retention kept and dropped; `note` says why no pack was deleted, if so.
+
+    `damaged` are those kept ones whose manifest cannot be read, with the reason.
+    """
 
     verdicts: list[RetentionVerdict]
     dropped: list[str]
     packs_deleted: list[str]
     bytes_freed: int
     note: str = ""
+    damaged: Mapping[str, str] = field(default_factory=dict)
 
 
 def build_snapshot_row(

@@ -103,13 +103,13 @@ class SnapshotVault:
         """The snapshots that count and the superseded ones, with one request."""
         return read_listing(self._store, self._manifests, self._rolled_back())
 
-    def own_listing(self) -> Listing:
-        """The listing without snapshots of other projects, with a request for each snapshot.
+    def list_readable(self) -> "list[SnapshotRecord]":
+        """Own snapshots with a readable manifest, superseded ones too, with a request for each snapshot.
 
         Raises if the bucket and prefix belong to another project.
         """
         self._ownership.require_prefix(claim=False)
-        return ReadListing.read(self.listing(), self.manifest).own
+        return ReadListing.read(self.listing(), self.manifest).readable
 
     def mark(self, history: int, *, after_epoch: int) -> None:
         """Begin a history: snapshots of older ones beyond the epoch no longer count, whenever they are shipped."""
@@ -288,8 +288,8 @@ class SnapshotVault:
         verdicts += listed.keep_foreign()
         dropped = [verdict.snapshot.id for verdict in verdicts if not verdict.keep]
         packs = self._store.list(self._packs)
-        named, unreadable = listed.collect_named_packs(verdicts)
-        unreadable = unreadable or intents.unreadable
+        named, damaged = listed.collect_named_packs(verdicts), listed.find_unreadable(verdicts)
+        unreadable = next(iter(damaged.values()), intents.unreadable)
         set_aside = collect_set_aside_packs(self._store, self._stream)
         keys = {self._packs + name for name in named.union(intents.packs, set_aside)}
         garbage = (
@@ -304,6 +304,7 @@ class SnapshotVault:
             packs_deleted=[pack.key.removeprefix(self._packs) for pack in garbage],
             bytes_freed=sum(pack.size_bytes for pack in garbage),
             note=f"no pack was deleted: {unreadable}" if unreadable else "",
+            damaged=damaged,
         )
 
     def _pack_sizes(self) -> dict[str, int]:

@@ -23,6 +23,9 @@ from holdfast.resources.object_store.resolve import delta_options
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.sinks.delta_table import find_table
 
+_MADE_NAME = re.compile(r"(.+)-[0-9a-f]{32}")
+"""The name of a table that Holdfast has made: the stream, and an id."""
+
 log = logging.getLogger(__name__)
 
 
@@ -82,11 +85,10 @@ class StreamOutput:
         return f"{self.stream}-{uuid5(project, self.stream).hex}"
 
     def _require_own(self, table: DeltaTable) -> None:
-        """Record a table that none is recorded for; raise if the stream has written to another one."""
+        """Record a table that none is recorded for; raise if it or the stream's table is another one."""
         table_id = self._identify(table)
         recorded = retry_transient(
-            lambda: self.store.outputs.record(self.stream, table_id=table_id, path=self.path),
-            what=f"recording the table of {self.stream}",
+            lambda: self._record(table, table_id), what=f"recording the table of {self.stream}"
         )
         if recorded.table_id != table_id and not self._is_declared_elsewhere(recorded):
             name = self.stream.partition("/")[0]
@@ -100,6 +102,32 @@ class StreamOutput:
                 "the table of %s is now at %s, not %s", self.stream, self.path, recorded.path
             )
             self.store.outputs.move(self.stream, path=self.path, table_id=table_id)
+
+    def _record(self, table: DeltaTable, table_id: str) -> OutputRow:
+        """The table that is recorded for the stream: this one, if there was none."""
+        outputs = self.store.outputs
+        recorded = outputs.get(self.stream)
+        if recorded is None or (
+            recorded.table_id != table_id and self._is_declared_elsewhere(recorded)
+        ):
+            self._require_free(table)
+        return recorded or outputs.record(self.stream, table_id=table_id, path=self.path)
+
+    def _require_free(self, table: DeltaTable) -> None:
+        """Raise if another stream has written to the table: its rows would be there twice."""
+        metadata = table.metadata()
+        name = metadata.name or ""
+        made_for = _MADE_NAME.fullmatch(name)
+        if made_for and made_for[1] == self.stream:
+            return
+        other = self.store.outputs.find_other(self.stream, {name, str(metadata.id)} - {""})
+        owner = other.stream if other is not None else made_for and made_for[1]
+        if owner:
+            raise PermanentError(
+                f"{self.path} is the table of {owner}, not of {self.stream}",
+                hint="name another path; if the stream was renamed, give it back its name, or fork it before: "
+                f"`holdfast restore {owner.partition('/')[0]} --as {self.stream.partition('/')[0]}`",
+            )
 
     def is_own(self, table: DeltaTable) -> bool:
         """Whether it is the recorded table at the recorded path; before the stream has opened one, none is."""

@@ -71,7 +71,7 @@ def restore(
     Without a snapshot the stream starts at epoch 0, or with empty state after the gap that the operator has accepted;
     `PermanentError` if that is a question to the operator.
     """
-    began = SYSTEM_CLOCK.monotonic()
+    began, refused = SYSTEM_CLOCK.monotonic(), frozenset[str]()
     checkpoint = spec.new_checkpoint()
     try:
         restored = retry_transient(
@@ -82,10 +82,11 @@ def restore(
     except NoUsableSnapshotError as error:
         retry_transient(partial(_mark_damaged, spec, store, error), what="marking the snapshots")
         report_damaged(spec, store, "all snapshots", str(error))
-        restored = None
+        restored, refused = None, frozenset(snapshot.id for snapshot in error.refused)
     seconds = SYSTEM_CLOCK.monotonic() - began
     if restored is None:
-        _prepare_start(spec, store, vault, checkpoint, give_up)
+        start = partial(require_start, store, spec.stream.name, vault, refused=refused)
+        _prepare_start(spec, store, start, checkpoint, give_up)
         return RestoredState(checkpoint=checkpoint, manifest=None, seconds=seconds)
     for refused in restored.refused:
         report_damaged(spec, store, refused.id, refused.reason)
@@ -97,13 +98,13 @@ def restore(
 def _prepare_start(
     spec: ReplicaSpec,
     store: ControlStore,
-    vault: SnapshotVault,
+    find_start: Callable[[], int | None],
     checkpoint: Path,
     give_up: Callable[[], bool],
 ) -> None:
     """Let the checkpoint start without a snapshot, if it may."""
     after = retry_transient(
-        lambda: require_start(store, spec.stream.name, vault),
+        find_start,
         what="comparing the catalogue with the object store",
         give_up=give_up,
     )

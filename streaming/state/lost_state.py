@@ -4,9 +4,12 @@ Once epochs are pruned, state that is lost cannot be computed again. A start wit
 what the stream computes, so it is a question to the operator: an incident that stays open.
 """
 
+from collections.abc import Collection
+
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.vault.catalogue import list_restorable
 from holdfast.resources.vault.vault import SnapshotVault
 
 
@@ -18,16 +21,24 @@ def find_accepted_loss(store: ControlStore, stream: str) -> int | None:
     return last if 0 <= first <= last else None
 
 
-def require_start(store: ControlStore, stream: str, vault: SnapshotVault) -> int | None:
-    """The epoch after which to start with empty state, `None` for epoch 0; raises if only the operator can decide."""
+def require_start(
+    store: ControlStore, stream: str, vault: SnapshotVault, *, refused: Collection[str] = ()
+) -> int | None:
+    """The epoch after which to start with empty state, `None` for epoch 0; raises if only the operator can decide.
+
+    `refused` are the snapshots that could not be restored. Of a snapshot that the catalogue has and the object store
+    has not, it is not known that it is lost: bucket and prefix may be wrong.
+    """
     first, row, listing = (
         store.retention.floor(stream).first_epoch,
         store.snapshots.newest(stream),
         vault.listing(),
     )
     put_back = "check object_store.bucket and prefix, or put the objects back"
-    if row is not None and not (listing.snapshots or listing.superseded):
-        reason = f"the object store has no snapshot of {stream}, but the catalogue has {row.id} after epoch {row.epoch}"
+    listed = {record.id for record in (*listing.snapshots, *listing.superseded)}
+    if row is not None and row.id not in listed and not _is_any_left(store, stream, vault, refused):
+        others = " that can be restored" if listed else ""
+        reason = f"the object store has no snapshot of {stream}{others}, but the catalogue has {row.id} after epoch {row.epoch}"
         repair = f"run `holdfast doctor {stream} --repair mark_snapshots`, then {describe_way_on(store, stream)}"
         raise _asked(store, stream, reason, f"{put_back}; if they are lost, {repair}")
     accepted = find_accepted_loss(store, stream)
@@ -39,6 +50,13 @@ def require_start(store: ControlStore, stream: str, vault: SnapshotVault) -> int
             store, stream, reason, f"{put_back}; if they are lost, {describe_way_on(store, stream)}"
         )
     return accepted
+
+
+def _is_any_left(
+    store: ControlStore, stream: str, vault: SnapshotVault, refused: Collection[str]
+) -> bool:
+    restorable = list_restorable(store, stream, vault)
+    return any(record.id not in refused for record in restorable)
 
 
 def describe_way_on(store: ControlStore, stream: str) -> str:

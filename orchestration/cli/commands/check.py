@@ -7,9 +7,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.tiers import Mode
 from holdfast.orchestration.cli import format as fmt
-from holdfast.orchestration.cli.terminal import DONE, JsonOption, Terminal, terminal
+from holdfast.orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
     from holdfast.configs.loading import Problem
@@ -23,14 +24,20 @@ def register(app: typer.Typer) -> None:
 def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
     """Check all declarations: every mistake with file, line, field, value and the allowed values.
 
+    A stream that should run and has no file is a mistake, too, where there is a control store.
     Exit code 1 if there is a mistake; a warning is shown and changes nothing.
     """
     from holdfast.configs.project import ProjectConfig, check as problems_of, list_warnings
     from holdfast.resources.clock import SYSTEM_CLOCK
+    from holdfast.resources.project import list_missing_files
 
     term = terminal(ctx)
     root = term.root()
     problems, warnings = problems_of(root, SYSTEM_CLOCK.monotonic), list_warnings(root)
+    try:
+        problems += list_missing_files(root)
+    except HoldfastError as error:  # CI may not reach it
+        term.err.print(f"{NOTE} not checked is which streams should run: {escape(str(error))}")
     streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
         shown = {"problems": problems, "warnings": warnings}

@@ -3,6 +3,7 @@
 Each is recorded once, by the first process that asks; a process that finds another one recorded refuses to work.
 """
 
+from collections.abc import Collection
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -15,6 +16,14 @@ from holdfast.resources.control_store.schema import identity, outputs
 _PROJECT, _HOME, _CONDITIONAL_WRITES = "project", "home", "conditional_writes"
 _GET = sa.select(identity).where(identity.c.scope == sa.bindparam("of_scope"))
 _OUTPUT = sa.select(outputs).where(outputs.c.stream == sa.bindparam("of_stream"))
+_OWNER = (
+    sa.select(outputs)
+    .where(
+        outputs.c.table_id.in_(sa.bindparam("ids", expanding=True)),
+        outputs.c.stream != sa.bindparam("of_stream"),
+    )
+    .order_by(outputs.c.stream)
+)
 _MOVE = (
     sa.update(outputs)
     .where(outputs.c.stream == sa.bindparam("of_stream"))
@@ -69,6 +78,11 @@ class Outputs:
     def get(self, stream: str) -> OutputRow | None:
         """The table of a stream; `None` before its first commit."""
         return self._database.find(OutputRow, _OUTPUT, {"of_stream": stream})
+
+    def find_other(self, stream: str, table_ids: Collection[str]) -> OutputRow | None:
+        """Another stream for which a table of one of these names or ids is recorded."""
+        values = {"of_stream": stream, "ids": list(table_ids)}
+        return self._database.find(OutputRow, _OWNER, values)
 
     def record(self, stream: str, *, table_id: str, path: str) -> OutputRow:
         """Record the table of a stream, unless one is recorded; returns the one that is."""

@@ -27,6 +27,8 @@ _IS_NAME = streams.c.name == sa.bindparam("of_name")
 _GET = sa.select(streams).where(_IS_NAME)
 _LOCK = _GET.with_for_update()
 _ALL = sa.select(streams).order_by(streams.c.name)
+_WANTED = sa.select(streams.c.name).where(streams.c.desired == DesiredState.RUNNING)
+_DECLARATIONS = sa.select(streams.c.name, streams.c.declaration)
 _DECLARE_AGAIN = (
     sa.update(streams)
     .where(_IS_NAME)
@@ -104,6 +106,14 @@ class Streams:
 
     def all(self) -> list[StreamRow]:
         return self._database.find_all(StreamRow, _ALL)
+
+    def wanted(self) -> set[str]:
+        """The names of the streams that should run."""
+        return {row["name"] for row in self._database.fetch(_WANTED)}
+
+    def declarations(self) -> dict[str, JsonObject]:
+        """What each stream was last declared as, also where its row has an error otherwise."""
+        return {row["name"]: row["declaration"] for row in self._database.fetch(_DECLARATIONS)}
 
     def desire(self, name: str, desired: DesiredState) -> None:
         """Set whether the stream should run.

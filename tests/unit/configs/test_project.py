@@ -218,6 +218,9 @@ def test_the_environment_names_the_root(tmp_path: Path, monkeypatch: pytest.Monk
     root = a_project(tmp_path / "project")
     monkeypatch.setenv("HOLDFAST_PROJECT", str(root))
     assert ProjectConfig.find_root() == root.resolve()
+    (root / "configs").rename(root / "away")
+    (root / ".holdfast").mkdir()  # as a project that has lived
+    assert ProjectConfig.find_root() == root.resolve()
     monkeypatch.setenv("HOLDFAST_PROJECT", str(tmp_path / "nowhere"))
     with pytest.raises(PermanentError, match="nowhere"):
         ProjectConfig.find_root()

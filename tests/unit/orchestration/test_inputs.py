@@ -13,13 +13,13 @@ from holdfast.configs.sources import FilesSource
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.inputs import delete_unneeded, name_place, read_inputs
 from holdfast.orchestration.retention import prune_file_names, sample_growth
-from holdfast.resources.control_store.records import DesiredState, EpochProposal
+from holdfast.resources.control_store.records import DesiredState, EpochProposal, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
 from holdfast.resources.vault.ownership import OWNER_KEY
 from holdfast.streaming.sources.assigned import find_taken
 from holdfast.streaming.sources.folder import ListedFile
-from tests.builders.control_rows import a_snapshot
+from tests.builders.control_rows import a_snapshot, record_snapshot
 from tests.builders.recorded_stream import SHIPPED, a_restorable_stream
 from tests.builders.streams import CLICKS, a_wanted_stream
 from tests.fakes.projects import SimulatedProject, simulated_projects
@@ -84,6 +84,14 @@ def test_files_of_epochs_before_the_oldest_snapshot_are_not_needed(project: Proj
     assert [file.name for file in inputs.unneeded] == COVERED
     assert inputs.first_epoch == min(SHIPPED)
     assert len(inputs.needed) == EPOCHS + 1 - len(COVERED)
+
+
+def test_snapshots_that_are_all_damaged_need_every_file(project: Project) -> None:
+    vault = project.vault(CLICKS)
+    for record in vault.list():
+        record_snapshot(project.store, vault, CLICKS, record.id)
+        project.store.snapshots.mark(CLICKS, record.id, SnapshotState.DAMAGED, "lost pack")
+    assert unneeded(project) == []
 
 
 def test_exactly_these_files_are_deleted(project: Project) -> None:

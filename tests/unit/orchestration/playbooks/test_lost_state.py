@@ -1,5 +1,6 @@
 """Only the operator gives up the state of a stream, and only if it cannot be had any more."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from holdfast.orchestration.retention import prune_epochs
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import DesiredState, SnapshotState
 from holdfast.streaming.state.lost_state import require_start
-from tests.builders.control_rows import record_snapshot, set_decision_time
+from tests.builders.control_rows import a_snapshot, record_snapshot, set_decision_time
 from tests.builders.recorded_stream import a_restorable_stream
 from tests.builders.streams import CLICKS
 from tests.cli import holdfast_json, run_holdfast
@@ -46,7 +47,9 @@ def test_it_is_given_up_once_and_counted(project: SimulatedProject, tmp_path: Pa
     lose_snapshots(project)
     with pytest.raises(PermanentError, match="its epochs before 3 are pruned"):
         require_start(store, CLICKS, project.vault(CLICKS))
-    assert [row.kind for row in store.incidents.of(CLICKS)] == [IncidentKind.SNAPSHOTS_LOST]
+    assert [row.kind for row in store.incidents.of(CLICKS)] == [
+        IncidentKind.IncidentKind.SNAPSHOTS_LOST
+    ]
     assert give_up_state(project, CLICKS, dry_run=True) == rows
     assert store.gaps.of(CLICKS) == []
     assert [give_up_state(project, CLICKS) for _ in range(2)] == [rows, rows]
@@ -108,3 +111,35 @@ def test_damaged_snapshots_do_not_let_the_epochs_go_that_replace_them(
         for row in rows:
             store.snapshots.mark(CLICKS, row.id, state, "")
         assert prune_epochs(project, CLICKS, verdicts) == pruned
+
+
+@pytest.mark.parametrize("left", ["damaged", "foreign", "refused"])
+def test_a_remaining_snapshot_that_cannot_be_restored_does_not_answer_the_question(
+    project: SimulatedProject, left: str
+) -> None:
+    store, vault = project.store, project.vault(CLICKS)
+    *_, last = (record.id for record in vault.list())
+    store.snapshots.record(a_snapshot("000000000900-1-r1", 900, stream=CLICKS))  # without object
+    assert require_start(store, CLICKS, vault) is None  # older ones can be restored
+    project.objects.delete([vault.manifest_key(record.id) for record in vault.list()[:-1]])
+    refused = {last} if left == "refused" else set()
+    if left == "damaged":
+        project.objects.truncate(vault.manifest_key(last), to=20)
+    elif left == "foreign":
+        manifest = dataclasses.replace(vault.manifest(last), owner="another")
+        project.objects.put(vault.manifest_key(last), manifest.encode())
+    with pytest.raises(PermanentError, match="the catalogue has 000000000900"):
+        require_start(store, CLICKS, vault, refused=refused)
+    assert [row.kind for row in store.incidents.of(CLICKS)] == [IncidentKind.SNAPSHOTS_LOST]
+
+
+def test_snapshots_of_another_project_do_not_let_epochs_go(project: SimulatedProject) -> None:
+    vault = project.vault(CLICKS)
+    verdicts = [
+        RetentionVerdict(snapshot=record, keep=True, reasons=("kept",)) for record in vault.list()
+    ]
+    set_decision_time(project.store, CLICKS, 1.0)  # long before the restore window
+    for record in vault.list():
+        manifest = dataclasses.replace(vault.manifest(record.id), owner="another")
+        project.objects.put(vault.manifest_key(record.id), manifest.encode())
+    assert prune_epochs(project, CLICKS, verdicts) == 0

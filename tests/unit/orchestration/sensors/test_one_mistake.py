@@ -1,5 +1,6 @@
 """A mistake in the file of one stream, or an error in its records, is that stream's alone."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import sqlalchemy as sa
 
 from holdfast.configs.loading import InvalidConfig
 from holdfast.configs.project import ProjectConfig
+from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.project import open_project
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recovery_sensor import tick
@@ -154,3 +156,51 @@ def test_a_stream_that_claims_the_name_of_another_does_not_get_it(tmp_path: Path
     assert recovered(projects) == ["alpha", "beta"]
     with projects.open() as project:
         assert project.config.stream("beta").app == "json:loads"
+
+
+def test_a_stream_whose_file_is_gone_is_recovered_and_shown_until_it_is_stopped(
+    tmp_path: Path,
+) -> None:
+    projects = simulated_projects(tmp_path, "alpha", "beta", "gamma")
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+        a_dead_primary(project, "b1", "beta")
+        project.store.streams.declare("gamma", {"name": "gamma"}, "deployed")  # never wanted
+    for name in ("alpha", "gamma"):
+        (tmp_path / "configs" / "streams" / f"{name}.yaml").unlink()
+    assert recovered(projects) == ["alpha", "beta"]
+    shown = holdfast_json(tmp_path, "status")
+    assert [stream["stream"] for stream in shown["streams"]] == ["alpha", "beta"]
+    assert "alpha should run and has no file" in shown["problems"][0]
+    checked = run_holdfast(tmp_path, "check")
+    assert (checked.exit_code, "should run and has no file" in checked.output) == (1, True)
+    assert run_holdfast(tmp_path, "start", "alpha", "--dry-run").exit_code == 1
+    with projects.open() as project:
+        project.store.streams.desire("alpha", DesiredState.STOPPED)
+    assert recovered(projects) == ["beta"]
+    assert run_holdfast(tmp_path, "check").exit_code == 0
+
+
+def test_no_recovery_ends_while_the_folders_of_the_declarations_are_away(tmp_path: Path) -> None:
+    stream = stream_yaml(name="alpha")
+    projects = SimulatedProjects(a_project(tmp_path, alpha=stream, holdfast="home: state\n"))
+    with projects.open() as project:
+        a_dead_primary(project, "a1", "alpha")
+    shutil.rmtree(tmp_path / "configs" / "streams")
+    assert recovered(projects) == ["alpha"]
+    shutil.rmtree(tmp_path / "configs")
+    assert recovered(projects) == ["alpha"]
+    assert ProjectConfig.load(tmp_path, tolerant=True).home == tmp_path / "state"
+
+
+def test_a_folder_that_never_was_a_project_does_not_become_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="folder not found"), SimulatedProjects(tmp_path).open():
+        pass
+    assert run_holdfast(tmp_path, "check").exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_makes_no_control_store(tmp_path: Path) -> None:
+    a_project(tmp_path, alpha=stream_yaml(name="alpha"))
+    assert run_holdfast(tmp_path, "check").exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["configs"]

@@ -9,10 +9,14 @@ from hypothesis import given, settings, strategies as st
 
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.snapshots import RetentionPolicy
+from holdfast.observation.alerts import find_incident_alerts
+from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.vault import catalogue
 from holdfast.resources.vault.intents import INTENT_SECONDS, LostPacksError
 from holdfast.resources.vault.vault import SnapshotVault
 from tests.builders.checkpoints import StateKind
+from tests.builders.control_rows import record_snapshot
+from tests.builders.recorded_stream import a_restorable_stream
 from tests.builders.streams import CLICKS
 from tests.builders.vaults import ShippedStream, a_stream, tree
 from tests.fakes.object_store import InMemoryObjectStore
@@ -118,6 +122,32 @@ def test_a_manifest_that_cannot_be_read_keeps_every_pack(tmp_path: Path) -> None
     assert pruned.packs_deleted == []
     assert "no pack was deleted" in pruned.note
     assert packs(stream) == before
+
+
+def test_a_manifest_that_keeps_every_pack_is_an_incident_until_it_is_away(tmp_path: Path) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        a_restorable_stream(project)
+        project.objects.now = project.store.now()
+        vault, store = project.vault(CLICKS), project.store
+        newest = vault.list()[0]
+        record_snapshot(store, vault, CLICKS, newest.id)
+        whole = project.objects.get(vault.manifest_key(newest.id))
+        project.objects.truncate(vault.manifest_key(newest.id), to=20)
+        assert list(catalogue.prune(project, CLICKS, dry_run=True).damaged) == [newest.id]
+        assert store.incidents.of(CLICKS) == []
+        for _ in range(2):
+            catalogue.prune(project, CLICKS, dry_run=False)
+        (incident,) = store.incidents.of(CLICKS)
+        assert (incident.kind, incident.detail["snapshot"]) == ("snapshot_damaged", newest.id)
+        assert [alert.stream for alert in find_incident_alerts(project, closed_since=0.0)] == [
+            CLICKS
+        ]
+        row = store.snapshots.get(CLICKS, newest.id)
+        assert row is not None
+        assert row.state is SnapshotState.DAMAGED
+        project.objects.put(vault.manifest_key(newest.id), whole)
+        catalogue.prune(project, CLICKS, dry_run=False)
+        assert store.incidents.of(CLICKS) == []
 
 
 def test_ages_are_by_the_clock_of_the_object_store_not_of_the_control_store(

@@ -344,6 +344,33 @@ def test_a_table_that_was_moved_with_its_project_is_the_same(project: SinkSetup)
     assert recorded.path == str(project.folder / "moved")
 
 
+def renamed(sink: PlainDeltaSink, name: str) -> PlainDeltaSink:
+    stream = sink.spec.stream.model_copy(update={"name": name})
+    sink.spec = sink.spec.model_copy(update={"stream": stream})
+    return sink
+
+
+def test_a_stream_does_not_adopt_the_table_of_another(project: SinkSetup) -> None:
+    project.sender("a")(Rows([0]), 0)
+    with pytest.raises(PermanentError, match="is the table of words, not of words_2"):
+        renamed(project.sink("b"), "words_2").prepare(SCHEMA)
+    assert project.store.outputs.get("words_2") is None
+    (project.folder / "words_2").mkdir()
+    with ControlStore.open(f"sqlite:///{project.folder}/words_2/control.db") as store:
+        stranger = SinkSetup(project.folder, store)  # it has recorded no table of words
+        with pytest.raises(PermanentError, match="is the table of words, not of words_2"):
+            renamed(stranger.sink("c"), "words_2").prepare(SCHEMA)
+
+
+def test_a_table_that_holdfast_did_not_make_is_of_the_first_stream(project: SinkSetup) -> None:
+    DeltaTable.create(str(project.folder / "table"), schema=_columns(SCHEMA))
+    project.sender("a")(Rows([0]), 0)
+    with pytest.raises(PermanentError, match="is the table of words, not of words_2"):
+        renamed(project.sink("b"), "words_2").prepare(SCHEMA)
+    project.sender("c")(Rows([1]), 1)
+    assert project.output() == [0, 1]
+
+
 def kinds(project: SinkSetup) -> list[str]:
     return [incident.kind for incident in project.store.incidents.of(NAME)]
 
