@@ -105,7 +105,7 @@ def take_over(project: Project, secondary: str, primary: str) -> None:
 @contextmanager
 def a_failover(root: Path) -> Iterator[tuple[SimulatedProjects, Project]]:
     """A stream whose secondary `s` has just taken over from `p`."""
-    slow_machine = {"recovery_time": "10min"}
+    slow_machine = {"recovery_time": "10m"}
     projects = simulated_projects(
         root, tier="deployed", supervision=PATIENT, objective=slow_machine
     )
