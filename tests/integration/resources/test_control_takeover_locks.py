@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from holdfast.ft_policies.tiers import OFF
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import EndedBy, Lease, ReplicaState, Slot
 from holdfast.resources.control_store.schema import leases, replicas, streams
 from holdfast.resources.control_store.store import ControlStore
 from tests.builders.control_rows import FailoverView, a_failover, held_lease, take_over
 from tests.live.postgres import fresh_database
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -44,11 +44,13 @@ def taking_over_during(
 
 
 def _wait_until_blocked(store: ControlStore) -> None:
-    deadline = SYSTEM_CLOCK.monotonic() + DEADLINE_SECONDS
     url = store.url.replace("postgresql+psycopg", "postgresql")
     with psycopg.connect(url, autocommit=True) as watcher:
-        while watcher.execute(WAITING).fetchone() == (0,):
-            assert SYSTEM_CLOCK.monotonic() < deadline, "the takeover waits for nothing"
+        wait_until(
+            lambda: watcher.execute(WAITING).fetchone() != (0,),
+            within_seconds=DEADLINE_SECONDS,
+            story=lambda: "the takeover waits for nothing",
+        )
 
 
 def test_a_primary_registered_but_not_committed_is_in_the_way(store: ControlStore) -> None:
