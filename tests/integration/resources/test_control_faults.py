@@ -160,6 +160,73 @@ def test_a_schema_that_is_restored_is_waited_for_by_a_replica(away: str, back: s
             assert store.epochs.propose(a_proposal(1)).epoch == 1
 
 
+FAIL = """
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'the server fails' USING ERRCODE = '{state}'; END $$;
+CREATE TRIGGER fail BEFORE INSERT ON epochs EXECUTE FUNCTION fail();
+"""
+
+
+@pytest.mark.parametrize("in_replica", [True, False])
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param("28000", id="roles are being restored"),
+        pytest.param("28P01", id="a password is being changed"),
+        pytest.param("53100", id="the disk of the server is full"),
+        pytest.param("53200", id="the server has no memory"),
+        pytest.param("53300", id="the server has no connection"),
+        pytest.param("58000", id="the system of the server fails"),
+        pytest.param("58030", id="the disk of the server fails"),
+    ],
+)
+def test_what_a_server_cannot_do_now_may_work_soon(state: str, *, in_replica: bool) -> None:
+    with fresh_database() as url:
+        with ControlStore.open(url) as store:
+            decide(store, 1)
+        with ControlStore.open(url, in_replica=in_replica) as store:
+            assert store.epochs.last("words") is not None
+            run_beside(url, FAIL.format(state=state))
+            with pytest.raises(TransientError, match="the server fails"):
+                store.epochs.propose(a_proposal(1))
+            run_beside(url, "DROP TRIGGER fail ON epochs")
+            assert store.epochs.propose(a_proposal(1)).epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("lock_timeout", "5s"),
+        ("statement_timeout", "30s"),
+        ("idle_in_transaction_session_timeout", "15s"),
+    ],
+)
+def test_the_server_ends_what_takes_too_long(setting: str, value: str) -> None:
+    with fresh_database() as url, ControlStore.open(url) as store:
+        for opened in (store, store.with_own_connection()):
+            with opened._database.engine.connect() as connection:
+                assert connection.scalar(sa.text(f"SHOW {setting}")) == value
+
+
+def test_a_server_that_is_gone_without_a_word_is_noticed_within_seconds() -> None:
+    """Of a connection by TCP; libpq leaves these out for a socket of the file system."""
+    expected = {
+        "connect_timeout": "5",
+        "tcp_user_timeout": "10000",
+        "keepalives_idle": "5",
+        "keepalives_interval": "2",
+        "keepalives_count": "3",
+    }
+    with fresh_database() as url, ControlStore.open(url) as store:
+        for opened in (store, store.with_own_connection()):
+            with opened._database.engine.connect() as connection:
+                session = connection.connection.driver_connection
+                assert isinstance(session, psycopg.Connection)
+                parameters = session.info.get_parameters()
+                assert {name: parameters.get(name) for name in expected} == expected
+                assert parameters.get("keepalives", "1") == "1"
+
+
 def run_beside(url: str, statement: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(statement)
