@@ -32,6 +32,17 @@ _SIMPLE = frozenset(
         "numeric",
     ]
 )
+_SAME = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "timestamp_ltz": "timestamp",
+    "character": "char",
+}
 _TEXTS = frozenset({"char", "character", "varchar"})
 _SIZED = _TEXTS | {"decimal", "dec", "numeric"}
 _MOST_DIGITS = 38
@@ -40,8 +51,15 @@ _DEEPEST = 20
 
 def check_columns(written: str) -> str:
     """The text itself; a validation error for an unknown type, a column twice, or other mistakes."""
-    _Reader(written).fields(end=None, depth=0)
+    read_columns(written)
     return written
+
+
+def read_columns(written: str) -> dict[str, str]:
+    """The type of each column, and of each part of a nested one, by its path: `tags[]`, `user.name`."""
+    reader = _Reader(written)
+    reader.fields(end=None, depth=0)
+    return reader.types
 
 
 def _fault(message: str) -> PydanticCustomError:
@@ -51,6 +69,7 @@ def _fault(message: str) -> PydanticCustomError:
 
 class _Reader:
     def __init__(self, text: str) -> None:
+        self.types: dict[str, str] = {}
         self._tokens: list[str] = []
         at, text = 0, text.strip()
         while at < len(text):
@@ -61,8 +80,8 @@ class _Reader:
             at = match.end()
         self._at = 0
 
-    def fields(self, *, end: str | None, depth: int) -> None:
-        """Read `name type, …` up to `end`."""
+    def fields(self, *, end: str | None, depth: int, path: str = "") -> None:
+        """Read `name type, …` up to `end`; `path` is that of the struct that has them."""
         names = set[str]()
         while True:
             name = self._next("a column")
@@ -72,7 +91,7 @@ class _Reader:
                 raise _fault(f"names the column {column} twice")
             names.add(column)
             self._skip(":")
-            self._type(depth)
+            self._type(depth, path + column)
             self._remarks()
             if self._skip(","):
                 continue
@@ -80,26 +99,29 @@ class _Reader:
                 raise _fault(f"has {self._peek() or 'its end'!r} after the column {name}")
             return
 
-    def _type(self, depth: int) -> None:
-        name = self._next("a type").lower()
+    def _type(self, depth: int, path: str) -> None:
+        began, name = self._at, self._next("a type").lower()
         if depth > _DEEPEST:
             raise _fault("is nested too deeply")
         if name in ("array", "map", "struct"):
-            self._nested(name, depth)
-        elif name in _SIZED and self._skip("("):
+            self._nested(name, depth, path)
+            return
+        if name in _SIZED and self._skip("("):
             self._size(name)
         elif name not in _SIMPLE:
             raise _fault(f"has {name!r}, which is no type")
+        size = self._tokens[began + 1 : self._at]
+        self.types[path] = _SAME.get(name, name) + "".join(size)
 
-    def _nested(self, name: str, depth: int) -> None:
+    def _nested(self, name: str, depth: int, path: str) -> None:
         self._require("<")
         if name == "struct":
-            self.fields(end=">", depth=depth + 1)
+            self.fields(end=">", depth=depth + 1, path=f"{path}.")
         else:
-            self._type(depth + 1)
+            self._type(depth + 1, f"{path}[]" if name == "array" else f"{path}[key]")
         if name == "map":
             self._require(",")
-            self._type(depth + 1)
+            self._type(depth + 1, f"{path}[value]")
         self._require(">")
 
     def _size(self, name: str) -> None:

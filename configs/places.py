@@ -38,6 +38,10 @@ class Place:
     stream: str = ""
     by_name: bool = False
     """The path follows from the name of the stream."""
+    of_snapshots: bool = False
+    """What lies there is told apart by its owner, so two of them may overlap."""
+    in_home: bool = False
+    """It may lie in the home folder, beside what is there."""
     shared: bool = False
     """Streams may have the same folder here: each replica has a folder of its own in it."""
 
@@ -76,6 +80,8 @@ def find_overlaps(
     snapshots = _list_snapshots(declared, document)
     places = [
         home,
+        *_list_control_store(root, declared, document),
+        *_list_copies(declared, document),
         *(place for file in streams for place in _list_places(root, home, snapshots, file)),
     ]
     for number, place in enumerate(places):
@@ -149,6 +155,38 @@ def _list_places(
     yield from snapshots(stream.name)
 
 
+def _list_control_store(
+    root: Path, deployment: Deployment, document: Document | None
+) -> Iterator[Place]:
+    """The file of SQLite, if one is named; others lie beside it, such as its log."""
+    kind, _, file = (deployment.control_store.url or "").partition("?")[0].partition(":///")
+    if kind == "sqlite":
+        yield Place(
+            what="the file of the control store",
+            path=str(resolve_path(root, file)),
+            written=True,
+            document=document,
+            loc=("control_store", "url"),
+            in_home=True,
+        )
+
+
+def _list_copies(deployment: Deployment, document: Document | None) -> Iterator[Place]:
+    """The places of copies at the endpoint that has the tables; Holdfast only reads there."""
+    store = deployment.object_store
+    usual = store.endpoint_url if isinstance(store, S3ObjectStore) else None
+    for name, place in deployment.places.items():
+        if place.endpoint_url in (None, usual):
+            yield Place(
+                what=f"the place {name}",
+                path=f"s3://{place.bucket}/{place.prefix}",
+                written=False,
+                document=document,
+                loc=("places", name),
+                of_snapshots=True,
+            )
+
+
 def _list_snapshots(
     deployment: Deployment, document: Document | None
 ) -> Callable[[str], Iterator[Place]]:
@@ -164,6 +202,7 @@ def _list_snapshots(
                 loc=("object_store", "prefix"),
                 stream=stream,
                 by_name=True,
+                of_snapshots=True,
             )
 
     return place
@@ -200,6 +239,10 @@ def _may_overlap(place: Place, other: Place, home: Place) -> bool:
         return True
     if place.shared and other.shared and place.path == other.path:
         return True
+    if place.of_snapshots and other.of_snapshots:
+        return True
+    if other is home and place.in_home:
+        return place.path != home.path
     if place.by_name and other.by_name and place.stream == other.stream:
         return place.path == other.path  # one name twice, which is a problem of its own
     usual = [f"{home.path}/replicas"] if place.shared else [f"{home.path}/tables/"]

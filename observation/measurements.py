@@ -36,6 +36,7 @@ NETWORK_SAMPLES = (
     SampleName.HOST_SENT_BYTES_PER_SECOND,
     SampleName.HOST_RECEIVED_BYTES_PER_SECOND,
 )
+EPOCH_SAMPLES = (SampleName.BATCH_SECONDS, SampleName.COMMIT_SECONDS)
 RARE_SAMPLES = (
     SampleName.SYNC_SECONDS,
     SampleName.SYNC_REQUESTS,
@@ -78,6 +79,7 @@ class StreamMeasurements:
             state_bytes=max(float(now.state_bytes + growth.state_bytes * seconds), 0.0),
             epoch_seconds=now.epoch_seconds,
             batch_seconds=now.batch_seconds,
+            commit_seconds=now.commit_seconds,
         )
 
     def shares_over(self, shares: TierShares) -> TierShares:
@@ -101,7 +103,7 @@ def measure(
         shipments=recent.shipments(only),
         samples=samples,
         levels=recent.levels(
-            (*USE_SAMPLES, *NETWORK_SAMPLES, SampleName.BATCH_SECONDS),
+            (*USE_SAMPLES, *NETWORK_SAMPLES, *EPOCH_SAMPLES),
             only,
             since_at=at - RECENT_SECONDS,
         ),
@@ -147,12 +149,16 @@ class _Facts:
         )
         rare = self.rare_levels.get(name, {})
         most_processed = rare.get(SampleName.PROCESSED_ROWS_PER_SECOND, _NOTHING).most
+        batch, commit = (
+            self.levels.get(name, {}).get(sample, _NOTHING).most for sample in EPOCH_SAMPLES
+        )
         load, growth = _measure_load(
             declared,
             self.inputs.get(name),
             shipments,
             capacity=max(most_processed, history.fastest_replay()),
-            batch_seconds=self.levels.get(name, {}).get(SampleName.BATCH_SECONDS, _NOTHING).most,
+            batch_seconds=batch,
+            commit_seconds=commit,
         )
         return StreamMeasurements(
             stream=name,
@@ -256,6 +262,7 @@ def _measure_load(
     *,
     capacity: float,
     batch_seconds: float,
+    commit_seconds: float,
 ) -> tuple[Load, Load]:
     """The load, and its change in a second; the capacity is never less than the rate."""
     rate = before = change = 0.0
@@ -272,6 +279,7 @@ def _measure_load(
         state_bytes=shipments.state_bytes,
         epoch_seconds=epoch_seconds,
         batch_seconds=batch_seconds,
+        commit_seconds=commit_seconds,
     )
     return load, Load(
         rows_per_second=change,

@@ -148,6 +148,7 @@ def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]
             store.retention.prune_dropped_snapshots(name, before=measured) for name in streams
         ),
         **store.retention.prune_records(before=before),
+        "names_of_gaps": store.retention.fold_gaps(before=before),
         "replicas": _prune_replicas(project, before=before),
     }
 

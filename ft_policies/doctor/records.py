@@ -86,7 +86,8 @@ def skip_findings(examined: ExaminedStream) -> Iterator[Finding]:
             kind=FindingKind.INPUT_SKIPPED,
             severity=Severity.NOTE,
             where=f"gap {skipped.gap}, by {skipped.run}",
-            evidence=f"{skipped.rows} rows in {skipped.files} files; "
+            evidence=f"{skipped.rows} rows"
+            + (f" in {skipped.files} files; " if skipped.files else "; ")
             + (
                 f"the output up to epoch {skipped.last_entered} contains them"
                 if skipped.last_entered >= min(skipped.epochs)

@@ -27,6 +27,7 @@ from holdfast.ft_policies.prediction.steps import (
     StepSeconds,
     recovery_seconds,
     rows_since_state,
+    with_commit,
 )
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 
@@ -337,7 +338,7 @@ class RecoveryModel:
         )
         state = np.asarray(load.state_bytes)[..., np.newaxis]
         capacity = np.asarray(load.capacity_rows_per_second, dtype=np.float64)[..., np.newaxis]
-        return self.seconds_for(
+        steps, _ = self.seconds_for(
             bounds,
             bytes_to_read=state,
             rows=rows,
@@ -348,6 +349,10 @@ class RecoveryModel:
             ],
             calibration=calibration,
             epoch_waits=epoch_waits,
+        )
+        steps = with_commit(steps, np.asarray(load.commit_seconds)[..., np.newaxis])
+        return steps, recovery_seconds(
+            steps, precise=precise, count_detection=self.count_detection
         )
 
     def seconds_for(

@@ -5,7 +5,7 @@ are the caller's: none, intervals, streams, or both. So the live review and the 
 A recovery ends with the first new committed epoch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -74,6 +74,14 @@ class StepSeconds:
         return np.stack(parts, axis=-1)
 
 
+def with_commit(steps: StepSeconds, commit_seconds: FloatLike) -> StepSeconds:
+    """The same steps, and a first commit that takes at least as long as one takes now; (..., tiers).
+
+    The times of earlier recoveries are from when the table was smaller.
+    """
+    return replace(steps, first_commit=np.maximum(steps.first_commit, commit_seconds))
+
+
 def recovery_seconds(
     steps: StepSeconds, *, precise: BoolLike = True, count_detection: bool = True
 ) -> FloatArray:
@@ -118,6 +126,7 @@ class Load:
 
     `capacity_rows_per_second` is the rate of a driver that catches up; `state_bytes` is what a restore reads.
     `epoch_seconds` is the time between two epochs, `batch_seconds` what the query takes for one, with its commit.
+    `commit_seconds` is what that alone takes, which grows with the files and the log of the table.
     """
 
     rows_per_second: FloatLike
@@ -125,6 +134,7 @@ class Load:
     state_bytes: FloatLike
     epoch_seconds: FloatLike
     batch_seconds: FloatLike = 0.0
+    commit_seconds: FloatLike = 0.0
 
     @property
     def next_commit_seconds(self) -> FloatLike:

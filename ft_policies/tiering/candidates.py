@@ -268,4 +268,5 @@ def _stack(loads: Sequence[Load]) -> Load:
         state_bytes=column("state_bytes"),
         epoch_seconds=column("epoch_seconds"),
         batch_seconds=column("batch_seconds"),
+        commit_seconds=column("commit_seconds"),
     )

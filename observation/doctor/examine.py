@@ -105,7 +105,7 @@ def _skipped(project: Project, stream: str) -> tuple[Skipped, ...]:
             gap=gap.gap,
             run=gap.run,
             epochs=tuple(sorted(gap.files)),
-            files=sum(len(names) for names in gap.files.values()),
+            files=gap.file_count,
             rows=gap.rows,
             last_entered=gap.last_entered,
         )

@@ -1,6 +1,8 @@
 """Applying the current declaration to a stream that has a past with an older one."""
 
+from holdfast.configs.ddl import read_columns
 from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.compatibility import objections, start_objections
@@ -37,6 +39,8 @@ def require_startable(project: Project, stream: str) -> None:
         _located(project, target),
         source_conf=_checkpoint_conf(before),
         target_conf=_checkpoint_conf(target),
+        source_columns=_columns(before) if store.ledger.last(stream) else {},
+        target_columns=_columns(target),
     )
     if refused:
         raise PermanentError(
@@ -44,6 +48,11 @@ def require_startable(project: Project, stream: str) -> None:
             hint="undo that change in the file of the stream, or declare a stream of another name with it; "
             "`holdfast migrate` brings other changes to a stream with a past",
         )
+
+
+def _columns(stream: StreamDeclaration) -> dict[str, str]:
+    source = stream.source
+    return read_columns(source.columns) if isinstance(source, FilesSource) else {}
 
 
 def _located(project: Project, stream: StreamDeclaration) -> JsonObject:

@@ -40,7 +40,9 @@ from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 BUSY_SECONDS = 5.0
 """How long to wait for a lock; `?timeout=` in a SQLite URL overrides it."""
 CONNECTIONS = 2
-"""The connections of one process to PostgreSQL, besides that of a heartbeat: its threads take turns."""
+"""The connections to PostgreSQL of a command, or of a process of Dagster: its threads take turns."""
+CONNECTIONS_OF_REPLICA = 1
+"""Those of a driver, besides that of its heartbeat, and of the process of its source: statements are short."""
 TURN_SECONDS = 60.0
 """How long a thread waits for its turn: longer than any statement may take."""
 

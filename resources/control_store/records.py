@@ -268,6 +268,11 @@ class Gap:
         return sum(sum(names.values()) for names in self.files.values())
 
     @property
+    def file_count(self) -> int:
+        """Of how many files that is known: the names are forgotten long after the epochs are pruned."""
+        return sum(name not in ("", LOST_STATE) for names in self.files.values() for name in names)
+
+    @property
     def is_of_state(self) -> bool:
         """Whether later output is computed without the state of these epochs, whose own output is there."""
         return any(LOST_STATE in names for names in self.files.values())

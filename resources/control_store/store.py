@@ -8,7 +8,12 @@ from typing import Self
 import sqlalchemy as sa
 
 from holdfast.resources.control_store import lock_holders
-from holdfast.resources.control_store.database import Database, store_now
+from holdfast.resources.control_store.database import (
+    CONNECTIONS,
+    CONNECTIONS_OF_REPLICA,
+    Database,
+    store_now,
+)
 from holdfast.resources.control_store.tables.decisions import Decisions
 from holdfast.resources.control_store.tables.epoch_files import EpochFiles
 from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
@@ -73,7 +78,8 @@ class ControlStore:
     @classmethod
     def open(cls, url: str, *, in_replica: bool = False) -> Self:
         """Open the store at this URL, creating or upgrading it as needed; a replica does neither."""
-        database = Database(url)
+        connections = CONNECTIONS_OF_REPLICA if in_replica else CONNECTIONS
+        database = Database(url, connections=connections)
         store = cls(database, in_replica=in_replica)
         try:
             if in_replica:

@@ -16,6 +16,13 @@ FREE_AT_START = {
     "sink": PROMISES,
 }
 """What may differ when a stopped stream starts: it decides which input waits, never what a decided epoch has read."""
+WIDER = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint",),
+    "float": ("double",),
+}
+"""Types that hold all values of another one."""
 TRIED = ("app", "code", "params")
 
 
@@ -55,14 +62,18 @@ def start_objections(
     *,
     source_conf: Mapping[str, str],
     target_conf: Mapping[str, str],
+    source_columns: Mapping[str, str],
+    target_columns: Mapping[str, str],
 ) -> list[Objection]:
     """Changes that a stopped stream with a past cannot be started with.
 
     They are those of a migration, except that a stream may have stopped because of its schema or of a record that
-    is now rejected.
+    is now rejected: it may read more columns, and wider types. The columns are those that committed epochs were
+    read with; without one every schema will do.
     """
     return [
         *_field_objections(source, target, FREE_AT_START),
+        *_column_objections(source_columns, target_columns),
         *_conf_objections(source_conf, target_conf),
     ]
 
@@ -80,6 +91,19 @@ def _field_objections(
         before, after = (_fixed(side.get(name), free.get(name, ())) for side in (source, target))
         if before != after:
             yield Objection(name, before, after, instead)
+
+
+def _column_objections(
+    source: Mapping[str, str], target: Mapping[str, str]
+) -> Iterator[Objection]:
+    """Columns that are gone, or whose values may not be the same."""
+    instead = "state and output were made with it; declare a new stream for another schema"
+    for column, before in source.items():
+        after = target.get(column)
+        if after is None:
+            yield Objection("source.schema", f"{column} {before}", f"none of {column}", instead)
+        elif after != before and after not in WIDER.get(before, ()):
+            yield Objection("source.schema", f"{column} {before}", f"{column} {after}", instead)
 
 
 def _fixed(declared: Any, free: Sequence[str]) -> Any:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from holdfast.resources.control_store.database import Database, store_now
 from holdfast.resources.control_store.epoch_records import FORGOTTEN, EpochFloor
 from holdfast.resources.control_store.records import (
+    Gap,
     IncidentState,
     ReplicaRow,
     SnapshotState,
@@ -21,12 +22,14 @@ from holdfast.resources.control_store.schema import (
     epoch_files,
     epoch_floors,
     epochs,
+    gaps,
     incidents,
     journal,
     leases,
     ledger,
     ledger_copies,
     ledger_superseded,
+    migrations,
     replicas,
     restores,
     snapshots,
@@ -50,6 +53,12 @@ _FIRST_SINCE = (
 _PENDING_RESTORE = sa.select(restores.c.epoch).where(
     restores.c.stream == _STREAM, restores.c.finished_at.is_(None), restores.c.epoch < _UNTIL
 )
+
+
+def first_kept_epoch(stream: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
+    """The oldest epoch of a stream that is not pruned; 0 if none is."""
+    first = sa.select(epoch_floors.c.first_epoch).where(epoch_floors.c.stream == stream)
+    return sa.func.coalesce(first.scalar_subquery(), 0)
 
 
 def _rows_before(table: sa.Table) -> sa.Select[tuple[int]]:
@@ -97,6 +106,62 @@ _RECORDS = {
         ~_NEEDS_NUMBER,
     ),
 }
+_newer_restore = restores.alias("newer_restore")
+_newer_migration = migrations.alias("newer_migration")
+
+
+def _portion_of(
+    table: sa.Table, number: sa.Column[int], *conditions: sa.ColumnElement[bool]
+) -> sa.Delete:
+    """The same where a row has a number within its stream."""
+    key = (table.c.stream, number)
+    oldest = sa.select(*key).where(*conditions).order_by(*key).limit(PORTION)
+    return sa.delete(table).where(sa.tuple_(*key).in_(oldest))
+
+
+_NUMBERED = {
+    # A finished restore says which history is the current one, and which snapshots and entries it has undone.
+    "restores": _portion_of(
+        restores,
+        restores.c.history,
+        restores.c.finished_at < _BEFORE,
+        restores.c.epoch < first_kept_epoch(restores.c.stream),
+        sa.exists().where(
+            _newer_restore.c.stream == restores.c.stream,
+            _newer_restore.c.history > restores.c.history,
+            _newer_restore.c.finished_at.is_not(None),
+        ),
+        ~sa.exists().where(
+            snapshots.c.stream == restores.c.stream,
+            snapshots.c.history < restores.c.history,
+            snapshots.c.epoch > restores.c.epoch,
+        ),
+        ~sa.exists().where(
+            ledger_superseded.c.stream == restores.c.stream,
+            ledger_superseded.c.history == restores.c.history,
+        ),
+    ),
+    # An abandoned migration says which replicas were rolled back, the newest which number comes next.
+    "migrations": _portion_of(
+        migrations,
+        migrations.c.rollout,
+        migrations.c.ended_at < _BEFORE,
+        sa.exists().where(
+            _newer_migration.c.stream == migrations.c.stream,
+            _newer_migration.c.rollout > migrations.c.rollout,
+        ),
+        ~sa.exists().where(
+            replicas.c.stream == migrations.c.stream,
+            replicas.c.rollout == migrations.c.rollout,
+        ),
+    ),
+}
+_OLD_GAPS = sa.select(gaps).where(gaps.c.opened_at < _BEFORE)
+_FOLD_GAP = (
+    sa.update(gaps)
+    .where(gaps.c.stream == _STREAM, gaps.c.gap == sa.bindparam("number"))
+    .values(files=sa.bindparam("new_files", type_=gaps.c.files.type))
+)
 _DROPPED = _oldest(
     snapshots,
     snapshots.c.stream == _STREAM,
@@ -160,12 +225,6 @@ _NAMES = (
 _FORGET_NAMES = sa.delete(epoch_files).where(
     epoch_files.c.stream == _STREAM, epoch_files.c.name.in_(sa.bindparam("names", expanding=True))
 )
-
-
-def first_kept_epoch(stream: sa.ColumnElement[str]) -> sa.ColumnElement[int]:
-    """The oldest epoch of a stream that is not pruned; 0 if none is."""
-    first = sa.select(epoch_floors.c.first_epoch).where(epoch_floors.c.stream == stream)
-    return sa.func.coalesce(first.scalar_subquery(), 0)
 
 
 class Retention:
@@ -261,10 +320,27 @@ class Retention:
         return pruned
 
     def prune_records(self, *, before: float) -> dict[str, int]:
-        """Delete old lines of journal, decisions, tier changes and closed incidents; returns how many of each."""
+        """Delete what is old and not needed of each kind of record; returns how many of each."""
         return {
-            name: self._in_portions(delete, {"before": before}) for name, delete in _RECORDS.items()
+            name: self._in_portions(delete, {"before": before})
+            for name, delete in (_RECORDS | _NUMBERED).items()
         }
+
+    def fold_gaps(self, *, before: float) -> int:
+        """Keep of old gaps only how many rows of each epoch were skipped, not of which files; returns how many gaps.
+
+        The names are needed to undo a gap, as long as its epochs are not pruned.
+        """
+        folded = 0
+        for gap in self._database.find_all(Gap, _OLD_GAPS, {"before": before}):
+            is_pruned = max(gap.files, default=0) < self.floor(gap.stream).first_epoch
+            if gap.file_count and is_pruned:
+                files = {epoch: {"": sum(names.values())} for epoch, names in gap.files.items()}
+                values = {"of_stream": gap.stream, "number": gap.gap, "new_files": files}
+                with self._database.write_portion(durable=False) as connection:
+                    connection.execute(_FOLD_GAP, values)
+                folded += 1
+        return folded
 
     def prune_dropped_snapshots(self, stream: str, *, before: float) -> int:
         """Delete the catalogue's rows of snapshots that were dropped."""

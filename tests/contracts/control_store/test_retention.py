@@ -172,3 +172,92 @@ class TestRecords:
         assert ended == ["r2"]
         store.retention.forget_replicas(ended)
         assert {row.id for row in store.replicas.of("words", live=False)} == {"r1", "r3"}
+
+    def test_a_restore_stays_while_it_is_the_last_or_tells_what_it_has_undone(
+        self, store: ControlStore
+    ) -> None:
+        store.streams.declare("words", {}, "deployed")
+        commit(store, 8)
+        for epoch in (5, 3, 2):
+            restore(store, epoch)
+        store.snapshots.record(a_snapshot("s6", 6))
+
+        def left() -> list[int]:
+            store.retention.prune_records(before=LATER)
+            return [row.epoch for row in store.restores.of("words")]
+
+        assert left() == [2, 3, 5]  # none of their epochs is pruned, and entries are superseded
+        store.retention.prune_superseded(before=LATER)
+        store.retention.prune_epochs("words", before=5)
+        assert left() == [2, 3, 5]  # the snapshot is undone by the first two
+        assert store.snapshots.of("words") == []
+        store.snapshots.forget("words", "s6")
+        assert store.retention.prune_records(before=1.0)["restores"] == 0  # they are young
+        assert left() == [2, 5]
+        store.retention.prune_epochs("words", before=6)
+        assert left() == [2]
+        assert store.restores.current_history("words") == 3
+        asked = store.restores.request("words", epoch=6, snapshot=None, why="", run="")
+        assert asked.history == 4
+        assert left() == [6, 2]
+
+    def test_a_migration_stays_while_it_is_the_last_or_has_replicas(
+        self, store: ControlStore
+    ) -> None:
+        store.streams.declare("words", {}, "deployed")
+        for number in (1, 2, 3):
+            migrate(store)
+            if number != 2:
+                register(store, f"r{number}", rollout=number)
+                store.replicas.end(f"r{number}", ReplicaState.STOPPED, "", by=EndedBy.REPLICA)
+            store.migrations.abandon("words", number, "rolled back")
+        migrate(store)
+        assert store.retention.prune_records(before=1.0)["migrations"] == 0  # they are young
+        assert store.retention.prune_records(before=LATER)["migrations"] == 1
+        rows = store.migrations.history("words")
+        assert [row.rollout for row in rows] == [1, 3, 4]
+        assert set(store.migrations.rolled_back("words")) == {"r1", "r3"}
+        store.retention.forget_replicas(["r1", "r3"])
+        store.migrations.abandon("words", 4, "late")
+        assert store.retention.prune_records(before=LATER)["migrations"] == 2
+        assert migrate(store) == 5
+
+    def test_the_names_of_skipped_files_go_when_their_epochs_are_pruned(
+        self, store: ControlStore
+    ) -> None:
+        store.streams.declare("words", {}, "deployed")
+        files = [{"name": name, "size": 1, "changed_ns": 1, "rows": 3} for name in "ab"]
+        for epoch in range(4):
+            taken = {"files": files} if epoch == 1 else {}
+            store.epochs.propose(replace(a_proposal(epoch), input=taken))
+            store.ledger.commit(an_entry(epoch))
+        assert store.gaps.open("words", {1: ["a", "b"]}, run="run") == 6
+        store.retention.prune_epochs("words", before=1)
+        assert store.retention.fold_gaps(before=LATER) == 0  # the gap can be undone
+        store.retention.prune_epochs("words", before=2)
+        assert store.retention.fold_gaps(before=1.0) == 0  # it is young
+        assert [store.retention.fold_gaps(before=LATER) for _ in range(2)] == [1, 0]
+        (gap,) = store.gaps.of("words")
+        assert (gap.rows, gap.file_count, gap.files) == (6, 0, {1: {"": 6}})
+        assert gap.excuses(1)
+
+
+def restore(store: ControlStore, epoch: int) -> None:
+    asked = store.restores.request("words", epoch=epoch, snapshot=None, why="", run="")
+    store.restores.begin(asked)
+    store.restores.finish(asked)
+
+
+def migrate(store: ControlStore) -> int:
+    begun = store.migrations.begin(
+        stream="words",
+        target={},
+        tier="deployed",
+        protocol="replay",
+        within_seconds=60.0,
+        may_differ=False,
+        why="",
+        run="",
+    )
+    assert begun is not None
+    return begun.rollout

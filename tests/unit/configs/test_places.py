@@ -111,3 +111,65 @@ def test_a_table_may_lie_beside_snapshots(tmp_path: Path) -> None:
 def test_the_home_folder_is_a_folder_of_its_own(tmp_path: Path, home: str) -> None:
     [(field, _)] = faults(a_project(tmp_path, clicks=stream_yaml(), holdfast=f"home: {home}\n"))
     assert field == "home"
+
+
+@pytest.mark.parametrize(
+    ("file", "declared", "says"),
+    [
+        ("out/control.db", {"sink": delta("out")}, "contains the file of the control store"),
+        ("in/control.db", {"source": files("in")}, "contains the file of the control store"),
+        ("in/control.db", {"source": files("in/control.db")}, "already used by the file"),
+        (".holdfast/tables/clicks/c.db", {}, "contains the file of the control store"),
+        ("lib/c.db", {"code": "lib"}, "contains the file of the control store"),
+        ("fast/c.db", {"resources": {"folder": "fast"}}, "contains the file of the control store"),
+    ],
+)
+def test_the_file_of_the_control_store_lies_apart(
+    tmp_path: Path, file: str, declared: dict[str, object], says: str
+) -> None:
+    (tmp_path / "lib").mkdir()
+    url = f"control_store: {{url: 'sqlite:///{tmp_path}/{file}?timeout=20'}}\n"
+    problems = check(a_project(tmp_path, clicks=stream_yaml(**declared), holdfast=url))
+    assert {problem.file for problem in problems} == {
+        "configs/holdfast.yaml",
+        "configs/streams/clicks.yaml",
+    }
+    assert any(says in problem.message for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("file", "is_refused"),
+    [
+        (".holdfast/control.db", False),
+        (".holdfast/db/control.db", False),
+        ("db/control.db", False),
+        (".holdfast", True),
+        ("configs/control.db", True),
+    ],
+)
+def test_the_file_of_the_control_store_may_lie_in_the_home_folder(
+    tmp_path: Path, *, file: str, is_refused: bool
+) -> None:
+    url = f"control_store: {{url: 'sqlite:///{tmp_path}/{file}'}}\n"
+    refused = faults(a_project(tmp_path, clicks=stream_yaml(), holdfast=url))
+    assert ("control_store.url" in dict(refused), bool(refused)) == (is_refused, is_refused)
+
+
+@pytest.mark.parametrize("path", ["s3://copies/old/clicks", "s3://copies/old", "s3://copies"])
+def test_nothing_is_written_into_a_place_of_copies(tmp_path: Path, path: str) -> None:
+    places = S3 + "places: {backup: {bucket: copies, prefix: old/}}\n"
+    root = a_project(tmp_path, clicks=stream_yaml(sink=delta(path)), holdfast=places)
+    [(field, message), (other_field, _)] = faults(root)
+    assert (field, other_field) == ("places.backup", "sink.path")
+    assert "the table of clicks" in message
+
+
+def test_a_place_of_copies_may_be_elsewhere_or_hold_the_snapshots_of_the_project(
+    tmp_path: Path,
+) -> None:
+    places = (
+        S3 + "places: {same: {bucket: streams, prefix: prod/}, all: {bucket: streams},\n"
+        "  other: {bucket: tables, endpoint_url: 'http://elsewhere'}}\n"
+    )
+    sink = delta("s3://tables/clicks")
+    assert check(a_project(tmp_path, clicks=stream_yaml(sink=sink), holdfast=places)) == []

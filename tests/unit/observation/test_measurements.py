@@ -106,6 +106,17 @@ def test_the_load_is_that_of_the_newest_epochs(store: ControlStore) -> None:
     assert load.capacity_rows_per_second == 80.0
 
 
+def test_the_slowest_commit_of_the_last_minute_is_measured_and_stays_in_what_comes(
+    store: ControlStore,
+) -> None:
+    started(store)
+    assert measured(store).load.commit_seconds == 0.0
+    for replica, seconds in (("r1", 0.2), ("r2", 1.5), ("r3", 0.3)):
+        sampled(store, by=replica, commit_seconds=seconds)
+    assert measured(store).load.commit_seconds == 1.5
+    assert measured(store).load_in(60.0).commit_seconds == 1.5
+
+
 def test_a_load_that_changes_is_predicted(store: ControlStore) -> None:
     started(store)
     for number in range(4):

@@ -334,6 +334,24 @@ def test_active_replication_is_predicted_by_the_pauses_that_were_observed() -> N
     assert predicted[Tier.ACTIVE_REPLICATION] == LOAD.epoch_seconds
 
 
+def test_a_first_commit_is_not_predicted_faster_than_a_commit_is_now() -> None:
+    commits = [
+        Observation(seconds=0.4, readiness=readiness)
+        for readiness in (Readiness.COLD, Readiness.SENDING)
+    ]
+    known = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
+
+    def predicted(commit_seconds: float) -> dict[Tier, float]:
+        load = replace(LOAD, commit_seconds=commit_seconds)
+        return of(MAXIMA.predict_at(known, load, AGES))
+
+    before, same, slower = predicted(0.0), predicted(0.3), predicted(1.4)
+    assert same == before
+    assert {tier: slower[tier] - before[tier] for tier in TIERS} == pytest.approx(
+        dict.fromkeys(TIERS, 1.0)
+    )
+
+
 def test_an_epoch_that_was_decided_before_the_failure_is_committed_by_the_replay() -> None:
     model = RecoveryModel()
     bounds = model.fit(StepTimings(steps={})).bounds

@@ -136,3 +136,50 @@ def test_a_stream_with_a_past_is_started_with_what_mends_it(tmp_path: Path) -> N
         row = project.store.streams.get(CLICKS)
         assert row is not None
         assert row.declaration["source"]["poll"] == 3.0
+
+
+READ = "id bigint, n int, user struct<name: string>, tags array<string>"
+
+
+def start_with(projects: SimulatedProjects, columns: str) -> None:
+    file = projects.root / "configs" / "streams" / f"{CLICKS}.yaml"
+    file.write_text(stream_yaml(name=CLICKS, source=files("in", schema=columns)), encoding="utf-8")
+    with projects.open() as project:
+        Start(project, CLICKS, "run").begin()
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("n int, user struct<name: string>, tags array<string>", "id bigint to none of id"),
+        (READ.replace("id bigint", "id int"), "id bigint to id int"),
+        (READ.replace("n int", "n string"), "n int to n string"),
+        (READ.replace("name: string", "age: int"), "user.name string to none of user.name"),
+        (READ.replace("array<string>", "string"), "none of tags"),
+    ],
+)
+def test_a_stream_is_not_started_without_a_column_that_its_output_was_made_with(
+    tmp_path: Path, columns: str, says: str
+) -> None:
+    projects = simulated_projects(tmp_path, source=files("in", schema=READ))
+    with projects.open() as project:
+        a_wanted_stream(project)
+    start_with(projects, columns)  # nothing is committed: each schema will do
+    start_with(projects, READ)
+    with projects.open() as project:
+        commit_epochs(project, 2)
+    with pytest.raises(PermanentError, match="source.schema cannot change from") as raised:
+        start_with(projects, columns)
+    assert says in str(raised.value)
+
+
+def test_a_stream_with_a_past_is_started_with_more_columns_and_wider_types(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, source=files("in", schema=READ))
+    with projects.open() as project:
+        a_wanted_stream(project)
+        commit_epochs(project, 2)
+    start_with(
+        projects,
+        "word string, N long comment 'was an int', ID BIGINT NOT NULL, tags array<string>, "
+        "user struct<name: string, age: int>",
+    )
