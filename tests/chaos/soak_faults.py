@@ -189,7 +189,7 @@ class Injector:
         return f"of {stream.name} for {injection.seconds:.0f} s"
 
     def _broken_input(self, _: Injection, stream: SoakStream) -> str:
-        """A file without a line that can be read; at the end the dead letters are compared with these files."""
+        """A file with lines that cannot be read; at the end the dead letters are compared with these files."""
         folder = stream.root / "input"
         name = write_broken_file(folder, len(list(folder.iterdir())))
         files = self._soak.project.store.epoch_files

@@ -1,4 +1,4 @@
-"""The input files of a soak: lines of JSON, of which some files have none that can be read, and how they are checked."""
+"""The input files of a soak: lines of JSON, of which some files have a few that cannot be read, and how they are checked."""
 
 import json
 import threading
@@ -17,6 +17,7 @@ FILE_SECONDS, FILE_ROWS = 1.5, 60
 COLUMNS = "event_time timestamp, key int"
 BROKEN_LINES = ('{"event_time": "2026-01-', '{"event_time": "soon", "key": 3}', '{"key": "many"}')
 """No row of the declared columns: cut short, no time, no number."""
+BROKEN_POSITIONS = range(FILE_ROWS + 1, FILE_ROWS + len(BROKEN_LINES) + 1)
 
 
 def build_lines(number: int) -> str:
@@ -54,9 +55,9 @@ def write_input(folder: Path, over: threading.Event) -> None:
 
 
 def write_broken_file(folder: Path, number: int) -> str:
-    """A file without a line that can be read; its name."""
+    """A file that ends with lines that cannot be read; its name."""
     name = f"{number:08}-broken.jsonl"
-    add_file(folder, name, "\n".join(BROKEN_LINES) + "\n")
+    add_file(folder, name, build_lines(number) + "\n".join(BROKEN_LINES) + "\n")
     return name
 
 
@@ -85,7 +86,7 @@ class WrittenFiles:
 def find_wrong_dead_letters(rejected: pd.DataFrame, names: Sequence[str]) -> list[str]:
     """What differs between a dead-letter table and one that has each line of these broken files once."""
     written = Counter(zip(rejected["file"], rejected["position"].astype(int), strict=True))
-    wanted = Counter((name, line + 1) for name in names for line in range(len(BROKEN_LINES)))
+    wanted = Counter((name, line) for name in names for line in BROKEN_POSITIONS)
     lost = [f"{name}:{line} is missing" for name, line in sorted((wanted - written).elements())]
     extra = [
         f"{name}:{line} is once too often" for name, line in sorted((written - wanted).elements())

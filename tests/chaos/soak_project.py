@@ -174,15 +174,14 @@ class SoakProject:
 
     def ensure_dagster(self) -> None:
         """What the systemd timer does: start Dagster unless it runs, again and again."""
+        self._await_dagster(self._is_started, "does not start")
 
-        def is_started() -> bool:
-            try:
-                self.dagster.ensure()
-            except HoldfastError:
-                return False
-            return True
-
-        self._await_dagster(is_started, "does not start")
+    def _is_started(self) -> bool:
+        try:
+            self.dagster.ensure()
+        except HoldfastError:
+            return False
+        return True
 
     def find_tick(self) -> int:
         """The newest tick of the recovery sensor, ended or not."""
@@ -196,11 +195,17 @@ class SoakProject:
         return ticks[-1]
 
     def await_tick_after(self, tick: int) -> None:
-        """Wait until Dagster is healthy and its recovery sensor has looked at the streams again."""
-        self._await_dagster(
-            lambda: self.dagster.is_ready() and self.dagster.newest_tick(ended=True) > tick,
-            "is not ready again",
-        )
+        """Wait until Dagster is healthy and its recovery sensor has looked at the streams again.
+
+        A service that loses a process right after its start ends: then it is started by what stands for the timer.
+        """
+
+        def has_looked() -> bool:
+            if not self.dagster.is_running() and not self._is_started():
+                return False
+            return self.dagster.is_ready() and self.dagster.newest_tick(ended=True) > tick
+
+        self._await_dagster(has_looked, "is not ready again")
 
     def _await_dagster(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS

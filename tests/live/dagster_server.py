@@ -46,6 +46,10 @@ class LiveDagster:
         assert dagster_run is not None
         return dagster_run.status
 
+    def is_running(self) -> bool:
+        """Whether its leader lives."""
+        return self._server.find() is not None
+
     def is_ready(self) -> bool:
         """Whether the UI answers, the code is loaded and the daemons are healthy."""
         running = self._server.find()
