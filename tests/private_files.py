@@ -20,7 +20,7 @@ def usual_umask() -> Iterator[None]:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """The files and folders, from this folder on, that somebody else than their owner has rights to; no links."""
+    """The files and folders, from this folder on, to which others than their owner have rights; no links."""
     found = [] if is_private(folder) else [str(folder)]
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent) / name for name in (*folders, *files)):
