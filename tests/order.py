@@ -28,7 +28,7 @@ LONGEST_FIRST = (
     "tests/integration/resources/test_vault_incremental.py",
     "tests/integration/apps/test_word_count_stream.py",
     "tests/model/test_model.py",
-    "tests/model/test_conformance.py",
+    "tests/contracts/control_store/test_model.py",
 )
 
 

@@ -1,6 +1,6 @@
 """The control store of the model: the rules of leases, slots, epoch log, ledger and histories as pure functions.
 
-`test_conformance` holds them to the real tables, call for call. Times count from now, which is 0: a clock that
+`tests/contracts/control_store/test_model` holds them to the real tables, call for call. Times count from now, which is 0: a clock that
 moves shifts all of them. A live replica has a row; an ended one has none.
 """
 
@@ -85,7 +85,9 @@ class Store(NamedTuple):
     rollout: int = 0
     migration: Migration | None = None
     failures: int = 0
-    """How many primaries have failed in a row, without a new entry in the ledger."""
+    """How many primaries have failed in a row, without a new entry in the ledger between one and the next."""
+    entered: bool = False
+    """Whether the ledger has got a new entry since the last of them."""
 
     def row(self, replica: str) -> Row | None:
         return next((row for row in self.rows if row.id == replica), None)
@@ -229,17 +231,20 @@ def end(store: Store, replica: str, slot: str | None = None) -> Store:
     row = store.row(replica)
     if row is None or (slot is not None and row.slot != slot):
         return store
-    failures = 0 if row.slot == PRIMARY else store.failures
-    return store._replace(
-        rows=tuple(other for other in store.rows if other is not row), failures=failures
-    )
+    ended = store._replace(rows=tuple(other for other in store.rows if other is not row))
+    return _forget_failures(ended) if row.slot == PRIMARY else ended
 
 
 def fail(store: Store, replica: str) -> Store:
     """The end of a replica that has met an error that lasts; one more failure of a primary in a row."""
-    row = store.row(replica)
-    failed = row is not None and row.slot == PRIMARY
-    return end(store, replica)._replace(failures=store.failures + 1 if failed else store.failures)
+    row, ended = store.row(replica), end(store, replica)
+    if row is None or row.slot != PRIMARY:
+        return ended
+    return ended._replace(failures=1 if store.entered else store.failures + 1)
+
+
+def _forget_failures(store: Store) -> Store:
+    return store._replace(failures=0, entered=False)
 
 
 def propose(
@@ -273,7 +278,8 @@ def enter(
     if epoch > len(store.ledger) and rules.ledger_in_order:
         raise MissingEntryError(epoch, f"epoch {epoch - 1} is not entered")
     missing = (None,) * (epoch - len(store.ledger))
-    return store._replace(ledger=(*store.ledger, *missing, output), failures=0), True
+    grown = (*store.ledger, *missing, output)
+    return store._replace(ledger=grown, entered=store.failures > 0), True
 
 
 def request_restore(store: Store, epoch: int) -> Store:
@@ -324,7 +330,7 @@ def finish_restore(store: Store) -> Store:
         return store
     wanted = store.wanted or restore.was_running
     restarted = store._replace(restore=restore._replace(finished=True), wanted=wanted)
-    return restarted._replace(failures=0) if restore.was_running else restarted
+    return _forget_failures(restarted) if restore.was_running else restarted
 
 
 def _put(store: Store, old: Row, new: Row) -> Store:

@@ -1,4 +1,4 @@
-"""`holdfast open` signs a browser in, and shows the token nowhere else."""
+"""`holdfast open` signs a browser in, and keeps the token out of sight."""
 
 import stat
 from pathlib import Path
