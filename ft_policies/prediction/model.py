@@ -351,9 +351,7 @@ class RecoveryModel:
             epoch_waits=epoch_waits,
         )
         steps = with_commit(steps, np.asarray(load.commit_seconds)[..., np.newaxis])
-        return steps, recovery_seconds(
-            steps, precise=precise, count_detection=self.count_detection
-        )
+        return steps, recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
 
     def seconds_for(
         self,
