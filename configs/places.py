@@ -39,7 +39,7 @@ class Place:
     by_name: bool = False
     """The path follows from the name of the stream."""
     of_snapshots: bool = False
-    """What lies there is told apart by its owner, so two of them may overlap."""
+    """What lies there has the name of its owner, so two of them may overlap."""
     in_home: bool = False
     """It may lie in the home folder, beside what is there."""
     shared: bool = False

@@ -40,9 +40,7 @@ from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 BUSY_SECONDS = 5.0
 """How long to wait for a lock; `?timeout=` in a SQLite URL overrides it."""
 CONNECTIONS = 2
-"""The connections to PostgreSQL of a command, or of a process of Dagster: its threads take turns."""
-CONNECTIONS_OF_REPLICA = 1
-"""Those of a driver, besides that of its heartbeat, and of the process of its source: statements are short."""
+"""The connections of one process to PostgreSQL: its threads take turns."""
 TURN_SECONDS = 60.0
 """How long a thread waits for its turn: longer than any statement may take."""
 

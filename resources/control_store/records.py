@@ -250,8 +250,7 @@ class Gap:
     """Input that is skipped: by epoch the names of `files`, with the rows that each had.
 
     `last_entered` is the last epoch of the ledger at that time: output from `first_epoch` up to there contains the
-    input. Of input that was skipped as its epoch was decided, no output does. A gap of state has the rows of all epochs
-    under the name `LOST_STATE`.
+    input. Of input that was skipped as its epoch was decided, no output does. A gap of state has all rows as `LOST_STATE`.
     """
 
     stream: str

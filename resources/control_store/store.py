@@ -8,12 +8,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from holdfast.resources.control_store import lock_holders
-from holdfast.resources.control_store.database import (
-    CONNECTIONS,
-    CONNECTIONS_OF_REPLICA,
-    Database,
-    store_now,
-)
+from holdfast.resources.control_store.database import CONNECTIONS, Database, store_now
 from holdfast.resources.control_store.tables.decisions import Decisions
 from holdfast.resources.control_store.tables.epoch_files import EpochFiles
 from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
@@ -33,6 +28,10 @@ from holdfast.resources.control_store.tables.streams import Streams, Tiers
 from holdfast.resources.control_store.upgrade import is_newer, require_schema, upgrade_schema
 
 _NOW = sa.select(store_now().label("now"))
+
+
+CONNECTIONS_OF_REPLICA = 1
+"""Those of a driver, besides that of its heartbeat, and of the process of its source: statements are short."""
 
 
 class ControlStore:

@@ -103,7 +103,7 @@ class SnapshotVault:
         """The snapshots that count and the superseded ones, with one request."""
         return read_listing(self._store, self._manifests, self._rolled_back())
 
-    def list_readable(self) -> "list[SnapshotRecord]":
+    def list_readable(self) -> Sequence[SnapshotRecord]:
         """Own snapshots with a readable manifest, superseded ones too, with a request for each snapshot.
 
         Raises if the bucket and prefix belong to another project.

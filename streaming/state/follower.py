@@ -71,7 +71,7 @@ def restore(
     Without a snapshot the stream starts at epoch 0, or with empty state after the gap that the operator has accepted;
     `PermanentError` if that is a question to the operator.
     """
-    began, refused = SYSTEM_CLOCK.monotonic(), frozenset[str]()
+    began, unusable = SYSTEM_CLOCK.monotonic(), frozenset[str]()
     checkpoint = spec.new_checkpoint()
     try:
         restored = retry_transient(
@@ -82,10 +82,10 @@ def restore(
     except NoUsableSnapshotError as error:
         retry_transient(partial(_mark_damaged, spec, store, error), what="marking the snapshots")
         report_damaged(spec, store, "all snapshots", str(error))
-        restored, refused = None, frozenset(snapshot.id for snapshot in error.refused)
+        restored, unusable = None, frozenset(snapshot.id for snapshot in error.refused)
     seconds = SYSTEM_CLOCK.monotonic() - began
     if restored is None:
-        start = partial(require_start, store, spec.stream.name, vault, refused=refused)
+        start = partial(require_start, store, spec.stream.name, vault, refused=unusable)
         _prepare_start(spec, store, start, checkpoint, give_up)
         return RestoredState(checkpoint=checkpoint, manifest=None, seconds=seconds)
     for refused in restored.refused:

@@ -327,7 +327,7 @@ class Retention:
         }
 
     def fold_gaps(self, *, before: float) -> int:
-        """Keep of old gaps only how many rows of each epoch were skipped, not of which files; returns how many gaps.
+        """Keep only how many rows of each epoch were skipped in old gaps, not of which files; returns how many gaps.
 
         The names are needed to undo a gap, as long as its epochs are not pruned.
         """

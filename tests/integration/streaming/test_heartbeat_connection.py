@@ -38,13 +38,14 @@ def test_a_driver_takes_two_connections_and_the_process_of_its_source_one(
     row, others = register(store, REPLICA), connections(store)
     assert row is not None
     with ControlStore.open(store.url, in_replica=True) as driver, ThreadPoolExecutor(8) as pool:
-        process = ReplicaProcess(a_spec(tmp_path, driver), driver, Future(), threading.Event())
+        spec = a_spec(tmp_path, driver)
+        process = ReplicaProcess(spec, driver, Future(), threading.Event())
         heartbeat = process._heartbeat(row, Gate(tmp_path))
         assert heartbeat.lease.take()
         for written in [pool.submit(fill, driver, thread) for thread in range(8)]:
             written.result(30)
         assert connections(store) - others == 2
-        source = EpochReader(a_spec(tmp_path, driver), SCHEMA)
+        source = EpochReader(spec, SCHEMA)
         assert source._store.epochs.last("words") is None
         assert connections(store) - others == 3
         source.stop()

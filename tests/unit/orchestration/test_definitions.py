@@ -113,6 +113,16 @@ def test_every_job_says_its_playbook_and_how_long_it_may_run(definitions: dg.Def
         assert job.description
 
 
+def test_what_bounds_a_stream_in_time_runs_by_default_and_what_interrupts_it_does_not(
+    definitions: dg.Definitions,
+) -> None:
+    schedules = definitions.get_repository_def().schedule_defs
+    status = {schedule.name: schedule.default_status for schedule in schedules}
+    off = {name for name, value in status.items() if value is dg.DefaultScheduleStatus.STOPPED}
+    assert off == {"restore_drills", "failure_drills"}
+    assert {"compaction", "retention", "durable_snapshots", "audits"} <= status.keys()
+
+
 def test_recoveries_go_first(definitions: dg.Definitions) -> None:
     jobs = ("recover_stream", "ensure_object_store", "start_stream", "snapshot_stream", "audit")
     tags = [definitions.resolve_job_def(name).tags for name in jobs]

@@ -168,7 +168,7 @@ def test_a_stream_is_not_started_without_a_column_that_its_output_was_made_with(
     start_with(projects, READ)
     with projects.open() as project:
         commit_epochs(project, 2)
-    with pytest.raises(PermanentError, match="source.schema cannot change from") as raised:
+    with pytest.raises(PermanentError, match="schema cannot change from") as raised:
         start_with(projects, columns)
     assert says in str(raised.value)
 
