@@ -93,9 +93,7 @@ def _field_objections(
             yield Objection(name, before, after, instead)
 
 
-def _column_objections(
-    source: Mapping[str, str], target: Mapping[str, str]
-) -> Iterator[Objection]:
+def _column_objections(source: Mapping[str, str], target: Mapping[str, str]) -> Iterator[Objection]:
     """Columns that are gone, or whose values may not be the same."""
     instead = "state and output were made with it; declare a new stream for another schema"
     for column, before in source.items():
