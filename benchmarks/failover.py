@@ -20,7 +20,14 @@ from rich.console import Console
 from benchmarks.harness import Benchmark, median, scratch_folder
 from benchmarks.plots.failover import draw
 from benchmarks.streams import workload
-from benchmarks.streams.measurements import STEPS, ContenderResult, Failover, Steady, StreamProof
+from benchmarks.streams.measurements import (
+    STEPS,
+    ContenderResult,
+    Failover,
+    Steady,
+    StreamProof,
+    UnrecoveredError,
+)
 from benchmarks.streams.plain_spark import plain_spark
 from benchmarks.streams.recorded import RecordedRun, record_run
 from benchmarks.streams.supervised_stream import supervised_stream
@@ -68,16 +75,22 @@ class Contender(Protocol):
 def measure(
     name: str, state: State, contender: Contender, kills: int, step: Callable[[str], None]
 ) -> ContenderResult:
-    """Let it be quiet, then kill it again and again."""
+    """Let it be quiet, then kill it again and again; what fails ends that, and what was measured before it stays."""
     result = ContenderResult(name, state)
-    contender.settle(0)
-    step(f"{state.name} state: {name}, quiet")
-    result.steady = contender.measure_steady()
-    for number in range(kills):
-        step(f"{state.name} state: {name}, kill {number + 1}")
-        contender.settle(number)
-        result.failovers.append(contender.kill())
-    result.state_megabytes = contender.measure_state_megabytes()
+    try:
+        contender.settle(0)
+        step(f"{state.name} state: {name}, quiet")
+        result.steady = contender.measure_steady()
+        for number in range(kills):
+            step(f"{state.name} state: {name}, kill {number + 1}")
+            contender.settle(number)
+            result.failovers.append(contender.kill())
+        result.state_megabytes = contender.measure_state_megabytes()
+    except UnrecoveredError as error:
+        result.failovers.append(error.failover)
+        result.broken_off = error
+    except Exception as error:  # noqa: BLE001 - the caller raises it once the kills are recorded
+        result.broken_off = error
     return result
 
 
@@ -90,7 +103,10 @@ def run(
     """
     if PLAIN in wanted:
         with scratch_folder("failover") as folder, plain_spark(folder / PLAIN, state) as plain:
-            yield measure(PLAIN, state, plain, kills, step)
+            result = measure(PLAIN, state, plain, kills, step)
+            yield result
+            if result.broken_off is not None:
+                raise result.broken_off
     tiers = [tier for tier in CHEAPEST_FIRST if tier.value in wanted]
     if not tiers:
         return
@@ -100,6 +116,8 @@ def run(
             result = measure(tier.value, state, stream, kills, step)
             result.steps = stream.steps()
             yield result
+            if result.broken_off is not None:
+                raise result.broken_off
         yield StreamProof(state, stream.prove())
 
 
@@ -166,7 +184,7 @@ def _measure_state(state: State, options: argparse.Namespace, console: Console) 
                 console.print(_format_result(result))
                 if isinstance(result, StreamProof):
                     proofs.append(result)
-                else:
+                elif result.failovers:
                     results.append(result)
                     record_run(RecordedRun.of(state.name, results))
         except Exception:  # noqa: BLE001 - what was measured before is worth showing

@@ -15,7 +15,7 @@ from math import inf
 
 from benchmarks.harness import Benchmark
 from benchmarks.streams.forecast import read_steps
-from benchmarks.streams.recorded import RecordedKill, RecordedRun, read_runs
+from benchmarks.streams.recorded import STATES, RecordedKill, RecordedRun, read_runs
 from holdfast.configs.stream import Supervision
 from holdfast.ft_policies.prediction.calibration import Score, calibrate
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
@@ -23,7 +23,7 @@ from holdfast.ft_policies.prediction.past import predict_past, select_timings_be
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import add_promises
-from holdfast.observation.reports.recoveries import match_recovery
+from holdfast.observation.reports.recoveries import Takeover, match_recovery
 
 FEWEST = 100
 PROMISED = partial(add_promises, timings=Supervision().timings())
@@ -33,7 +33,7 @@ NOTES = (
     "prediction from the measurements and recoveries before the kill. `ours` is the typical time of the steps times a "
     "factor from past recoveries; `uncalibrated` counts the kills before there were enough, predicted by upper "
     "quantiles of the steps and a margin. `thesis` is the baseline with detection counted. Recoveries that could not be "
-    "predicted yet (a step was never measured) are counted separately."
+    "predicted yet (a step was never measured) are counted separately. A kill without a recovery is one that took forever."
 )
 
 
@@ -60,7 +60,7 @@ def judge(runs: Sequence[RecordedRun]) -> Iterator[PredictedRecovery]:
     for number, run in enumerate(runs):
         stream, own = f"{run.state}-{number}", list[Score]()
         for kill in run.kills:
-            calibration = calibrate(own, others)
+            calibration = calibrate(own, others, epoch_waits=kill.known.moment.epoch_waits)
             steps = select_timings_before(kill.known.at, _timings(run, kill), PROMISED).steps
             for model, predicted in kill.known.predict(steps, kill.tier, calibration).items():
                 yield PredictedRecovery(
@@ -76,17 +76,17 @@ def judge(runs: Sequence[RecordedRun]) -> Iterator[PredictedRecovery]:
 
 
 def _scores(stream: str, run: RecordedRun, kill: RecordedKill) -> list[Score]:
-    """The score of a recovery, as the review would compute it; none if it could not be predicted."""
+    """The score of a recovery, as the review would compute it; none if there was none, or no prediction."""
+    if kill.recovery.seconds == inf:
+        return []
     timings = _timings(run, kill)
-    recovered = match_recovery(stream, kill.recovery, timings, kill.tier, count_detection=True)
-    past = predict_past(
-        [recovered],
-        timings,
-        RecoveryModel(),
-        PROMISED,
-        capacity=kill.known.capacity_rows_per_second,
-        next_commit_seconds=kill.known.epoch_seconds + kill.known.longest_batch_seconds,
+    inputs, recovery = kill.known, kill.recovery
+    taken_over_at = recovery.at - recovery.seconds + recovery.detect_seconds
+    takeover = Takeover(
+        epoch_age=inputs.epoch_age + taken_over_at - inputs.at, batch_seconds=inputs.batch_seconds
     )
+    recovered = match_recovery(stream, recovery, timings, kill.tier, takeover, count_detection=True)
+    past = predict_past([recovered], timings, RecoveryModel(), PROMISED, inputs.load)
     return [prediction.score for prediction in past]
 
 
@@ -95,7 +95,11 @@ def _timings(run: RecordedRun, kill: RecordedKill) -> StepTimings:
 
 
 def add_row(
-    benchmark: Benchmark, model: str, tier: str, recoveries: Sequence[PredictedRecovery]
+    benchmark: Benchmark,
+    model: str,
+    tier: str,
+    state: str,
+    recoveries: Sequence[PredictedRecovery],
 ) -> None:
     """A line of the table: how many stayed under what was said, and how much higher that was."""
     predicted = [recovery for recovery in recoveries if recovery.predicted < inf]
@@ -103,6 +107,7 @@ def add_row(
     benchmark.row(
         model=model,
         tier=tier,
+        state=state,
         recoveries=len(recoveries),
         not_predicted=len(recoveries) - len(predicted),
         uncalibrated=sum(not recovery.calibrated for recovery in predicted),
@@ -118,11 +123,17 @@ def share_covered(recoveries: Sequence[PredictedRecovery]) -> float:
     return sum(held) / len(held) if held else 0.0
 
 
+def states_of(recoveries: Sequence[PredictedRecovery]) -> list[str]:
+    """The sizes of state among them."""
+    return [state for state in STATES if any(recovery.state == state for recovery in recoveries)]
+
+
 def add_bars(benchmark: Benchmark, ours: Sequence[PredictedRecovery]) -> None:
     """The bars of the model: all that could be predicted count, calibrated or not."""
     predicted = [recovery for recovery in ours if recovery.predicted < inf]
     ratios = [recovery.ratio for recovery in predicted] or [inf]
     benchmark.bar("real failovers", len(predicted), ">=", FEWEST)
+    benchmark.bar("states", len(states_of(predicted)), ">=", len(STATES))
     benchmark.bar("observed <= predicted", share_covered(predicted), ">=", 0.99)
     benchmark.bar("median of predicted / observed", statistics.median(ratios), "<=", 1.4)
     for tier in TIERS:
@@ -141,8 +152,13 @@ def main() -> int:
         of_model = [recovery for recovery in every if recovery.model == model]
         for tier in dict.fromkeys(recovery.tier for recovery in of_model):
             of_tier = [recovery for recovery in of_model if recovery.tier is tier]
-            add_row(benchmark, model, tier, of_tier)
-        add_row(benchmark, model, "all", of_model)
+            for state in states_of(of_tier):
+                of_state = [recovery for recovery in of_tier if recovery.state == state]
+                add_row(benchmark, model, tier, state, of_state)
+        for state in states_of(of_model):
+            of_state = [recovery for recovery in of_model if recovery.state == state]
+            add_row(benchmark, model, "all", state, of_state)
+        add_row(benchmark, model, "all", "all", of_model)
     add_bars(benchmark, [recovery for recovery in every if recovery.model == "ours"])
     return benchmark.finish()
 

@@ -79,6 +79,7 @@ class StreamMeasurements:
             state_bytes=max(float(now.state_bytes + growth.state_bytes * seconds), 0.0),
             epoch_seconds=now.epoch_seconds,
             batch_seconds=now.batch_seconds,
+            longest_batch_seconds=now.longest_batch_seconds,
             commit_seconds=now.commit_seconds,
         )
 
@@ -150,15 +151,15 @@ class _Facts:
         rare = self.rare_levels.get(name, {})
         most_processed = rare.get(SampleName.PROCESSED_ROWS_PER_SECOND, _NOTHING).most
         batch, commit = (
-            self.levels.get(name, {}).get(sample, _NOTHING).most for sample in EPOCH_SAMPLES
+            self.levels.get(name, {}).get(sample, _NOTHING) for sample in EPOCH_SAMPLES
         )
         load, growth = _measure_load(
             declared,
             self.inputs.get(name),
             shipments,
             capacity=max(most_processed, history.fastest_replay()),
-            batch_seconds=batch,
-            commit_seconds=commit,
+            batch=batch,
+            commit_seconds=commit.most,
         )
         return StreamMeasurements(
             stream=name,
@@ -261,7 +262,7 @@ def _measure_load(
     shipments: _Shipments,
     *,
     capacity: float,
-    batch_seconds: float,
+    batch: Level,
     commit_seconds: float,
 ) -> tuple[Load, Load]:
     """The load, and its change in a second; the capacity is never less than the rate."""
@@ -278,7 +279,8 @@ def _measure_load(
         capacity_rows_per_second=max(rate, capacity),
         state_bytes=shipments.state_bytes,
         epoch_seconds=epoch_seconds,
-        batch_seconds=batch_seconds,
+        batch_seconds=batch.mean,
+        longest_batch_seconds=batch.most,
         commit_seconds=commit_seconds,
     )
     return load, Load(

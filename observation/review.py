@@ -27,6 +27,7 @@ from holdfast.ft_policies.tiering.controller import Choice, keep_paid_secondarie
 from holdfast.ft_policies.tiering.decision import Decision, WhatIf, what_if
 from holdfast.ft_policies.tiers import Mode
 from holdfast.observation.measurements import StreamMeasurements, measure
+from holdfast.observation.outages import Outage, read_outages
 from holdfast.observation.reports.recoveries import predict_recoveries
 from holdfast.resources.control_store.records import DecisionRow, Slot, StreamRow
 from holdfast.resources.control_store.store import ControlStore
@@ -85,6 +86,8 @@ class Reviewer:
         billed = any(project.prices(stream).started_hours for stream in price_lists)
         secondaries = project.store.replicas.live_since(Slot.SECONDARY) if billed else {}
         changed_at = project.store.tiers.changed_at()
+        since_at = project.store.now() - MISSES_COUNT_SECONDS
+        outages = read_outages(project.store, since_at=since_at)
         fits = self._fit(project.store, declared, measured)
         return [
             _stream_inputs(
@@ -92,6 +95,7 @@ class Reviewer:
                 row,
                 last.get(row.name),
                 measured[row.name],
+                outages=outages.get(row.name, ()),
                 changed_at=changed_at.get(row.name, 0.0),
                 fit=fits[row.name],
                 secondary_since=secondaries.get(row.name, nan),
@@ -209,6 +213,7 @@ def _stream_inputs(
     last: DecisionRow | None,
     measured: StreamMeasurements,
     *,
+    outages: Sequence[Outage],
     changed_at: float,
     fit: Fit,
     secondary_since: float,
@@ -227,7 +232,7 @@ def _stream_inputs(
         since_change=max(
             measured.at - max(row.changed_at, changed_at, _intervals_changed_at(last, row)), 0.0
         ),
-        recent_misses=_count_misses(declared, measured),
+        recent_misses=_count_misses(declared, outages),
         secondary_since=secondary_since,
         fit=fit,
         thesis=_predict_by_thesis(declared.controller, measured),
@@ -255,13 +260,12 @@ def _intervals_changed_at(last: DecisionRow | None, row: StreamRow) -> float:
     return last.at if last is not None and last.acted and last.chosen is row.tier else 0.0
 
 
-def _count_misses(declared: StreamDeclaration, measured: StreamMeasurements) -> int:
-    """Count the recent recoveries that took longer than the objective."""
+def _count_misses(declared: StreamDeclaration, outages: Sequence[Outage]) -> int:
+    """Count the outages that took longer than the objective."""
     counts = declared.controller.count_detection
     return sum(
-        recovery.count_seconds(count_detection=counts) > declared.objective.recovery_time
-        for recovery in measured.recoveries
-        if recovery.at >= measured.at - MISSES_COUNT_SECONDS
+        outage.count_seconds(count_detection=counts) > declared.objective.recovery_time
+        for outage in outages
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from holdfast.ft_policies.prediction.calibration import UNCALIBRATED, Calibration
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StateAges, StepTimings
-from holdfast.ft_policies.prediction.steps import TIERS, Load, RecoveryStep
+from holdfast.ft_policies.prediction.steps import TIERS, Load, Moment, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.measurements import RECENT_SECONDS, measure
@@ -45,6 +45,10 @@ class PredictionInputs:
     batch_seconds: float
     """The mean of the last minute."""
     longest_batch_seconds: float
+    heartbeat_age: float | None = None
+    """Seconds since the last sign of life of the primary."""
+    heartbeat_seconds: float = 0.5
+    """The time between two of them."""
 
     @classmethod
     def of(cls, project: Project, stream: str) -> "PredictionInputs":
@@ -56,6 +60,8 @@ class PredictionInputs:
         committed = project.store.ledger.last(stream)
         assert status.epoch is not None
         assert committed is not None
+        assert status.primary is not None
+        assert status.primary.heartbeat_at is not None
         batches = project.store.recent.levels(
             [SampleName.BATCH_SECONDS], stream, since_at=measured.at - RECENT_SECONDS
         )
@@ -79,6 +85,8 @@ class PredictionInputs:
             waiting_epochs=decided - committed.epoch,
             batch_seconds=batch.mean,
             longest_batch_seconds=batch.most,
+            heartbeat_age=measured.at - status.primary.heartbeat_at,
+            heartbeat_seconds=project.timings(stream).heartbeat_seconds,
         )
 
     def predict(
@@ -86,30 +94,46 @@ class PredictionInputs:
     ) -> dict[str, float]:
         """The seconds that each model would have predicted."""
         step_timings = self.timings(steps)
-        load = Load(
-            rows_per_second=self.rows_per_second,
-            capacity_rows_per_second=self.capacity_rows_per_second,
-            state_bytes=self.state_bytes,
-            epoch_seconds=self.epoch_seconds,
-            batch_seconds=self.longest_batch_seconds,
-        )
         ages = StateAges(snapshot=self.snapshot_age, sync=self.sync_age)
         predictions = {
             "ours": RecoveryModel().predict_at(
                 step_timings,
-                load,
+                self.load,
                 ages,
                 calibration=calibration,
-                epoch_waits=self.waiting_epochs > 0,
+                moment=self.moment,
             ),
             "thesis": ThesisModel(count_detection=True).predict(
-                step_timings, load, rows_since_snapshot=self.rows_since_snapshot
+                step_timings, self.load, rows_since_snapshot=self.rows_since_snapshot
             ),
         }
         return {
             name: float(prediction.seconds[TIERS.index(tier)])
             for name, prediction in predictions.items()
         }
+
+    @property
+    def moment(self) -> Moment:
+        """The moment of the kill; where the age of the last heartbeat was not recorded, as if the next was due."""
+        age = self.heartbeat_seconds if self.heartbeat_age is None else self.heartbeat_age
+        return Moment(
+            epoch_age=self.epoch_age,
+            epoch_waits=self.waiting_epochs > 0,
+            silent_seconds=min(age, self.commit_age),
+            until_heartbeat=max(self.heartbeat_seconds - age, 0.0),
+        )
+
+    @property
+    def load(self) -> Load:
+        """The load of the stream."""
+        return Load(
+            rows_per_second=self.rows_per_second,
+            capacity_rows_per_second=self.capacity_rows_per_second,
+            state_bytes=self.state_bytes,
+            epoch_seconds=self.epoch_seconds,
+            batch_seconds=self.batch_seconds,
+            longest_batch_seconds=self.longest_batch_seconds,
+        )
 
     def timings(self, steps: Steps) -> StepTimings:
         """The timings of steps, with the snapshots that had been written."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.streams.forecast import PredictionInputs, find_recovery, measure_steps
-from benchmarks.streams.measurements import Condition, wait
+from benchmarks.streams.measurements import Condition, UnrecoveredError, wait
 from benchmarks.streams.project import describe_stream
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
@@ -37,6 +37,25 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
     inputs = PredictionInputs.of(project, stream)
     at = store.now()
     os.kill(killed.pid, signal.SIGKILL)
+    try:
+        to_next_epoch, recovery, successor = _await_recovery(project, stream, killed.id, at=at)
+    except TimeoutError as error:
+        raise UnrecoveredError(inputs, at=at) from error
+    return KilledPrimary(
+        at=at,
+        inputs=inputs,
+        predicted=inputs.predict(steps, tier),
+        to_next_epoch=to_next_epoch,
+        recovery=recovery,
+        successor=successor,
+    )
+
+
+def _await_recovery(
+    project: Project, stream: str, killed: str, *, at: float
+) -> tuple[float, Recovery, ReplicaRow]:
+    """The seconds until the next epoch, the recovery as the stream measured it, and the successor."""
+    store = project.store
     last = store.ledger.last(stream)
     assert last is not None
     epoch = last.epoch + 1
@@ -48,7 +67,7 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
 
     def find_successor() -> ReplicaRow | None:
         status = observe_stream(project, stream)
-        is_new = status.primary is not None and status.primary.id != killed.id
+        is_new = status.primary is not None and status.primary.id != killed
         return status.primary if is_new and status.verdict.health.is_running else None
 
     await_condition(project, stream, lambda: find_successor() is not None, "successor that commits")
@@ -62,14 +81,7 @@ def kill_primary(project: Project, stream: str, tier: Tier) -> KilledPrimary:
     )
     recovery = find_recovery(project, stream, since_at=at)
     assert recovery is not None
-    return KilledPrimary(
-        at=at,
-        inputs=inputs,
-        predicted=inputs.predict(steps, tier),
-        to_next_epoch=entry.committed_at - at,
-        recovery=recovery,
-        successor=primary,
-    )
+    return entry.committed_at - at, recovery, primary
 
 
 def await_condition(project: Project, stream: str, condition: Condition, what: str) -> None:

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TypeAlias
 
 import psutil
@@ -38,6 +39,15 @@ class Failover:
         return cls(seconds, {**kept, STEPS[-1]: left})
 
 
+class UnrecoveredError(Exception):
+    """A kill after which the stream did not commit again; its recovery counts as one that never ended."""
+
+    def __init__(self, inputs: PredictionInputs, *, at: float) -> None:
+        super().__init__("the stream did not commit again")
+        never = Recovery(seconds=inf, detect_seconds=0.0, at=at)
+        self.failover = replace(Failover.split(inf, {}), inputs=inputs, recovery=never)
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a process and all that it started take."""
@@ -67,6 +77,8 @@ class ContenderResult:
     failovers: list[Failover] = field(default_factory=list)
     steps: Steps = field(default_factory=dict)
     """Everything that the stream had measured at the end; empty for plain Spark."""
+    broken_off: Exception | None = None
+    """Why there are fewer kills than wanted."""
 
 
 @dataclass(frozen=True, slots=True)

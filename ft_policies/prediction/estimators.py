@@ -3,9 +3,8 @@
 An estimator fits a line over the size of the work once; the line is evaluated for any number of sizes.
 
 The default, `UpperQuantile`, compares times by their ratio to the typical time for their size. The typical
-time is a robust line through the history; the ratios are assumed to be lognormal, with a spread that is
-uncertain with few observations (Student's t, with some observations lent). If the history itself was worse,
-the history counts. Newer observations count more: changes are followed, outliers are forgotten.
+time is a robust line through the history. The bound is the upper quantile of the ratios, with a margin for how few
+they are (Student's t of a usual spread). Newer observations count more: changes are followed, outliers are forgotten.
 """
 
 from collections.abc import Sequence
@@ -20,11 +19,10 @@ import numpy as np
 from holdfast.ft_policies.prediction.steps import FloatArray, FloatLike
 
 JITTER_SECONDS = 0.1  # of any time: short times do not have less of it
-LENT_OBSERVATIONS = 4.0
-LENT_SPREAD = 0.18  # of the logarithm: one observation is then trusted to a factor of about 1.7
+LENT_OBSERVATIONS = 3.0
+LENT_SPREAD = 0.14  # of the logarithm: one observation is then trusted to a factor of about 1.6
 FEWEST_FOR_A_LINE = 3
 LEAST_SIZE_RATIO = 1.5  # sizes that differ less than this do not show a slope
-OUTLIER_SPREADS = 3.0
 HALF_LIVES_KEPT = 5.0
 
 
@@ -163,18 +161,16 @@ def upper_ratio(
     fitted: int = 1,
     lent_spread: float = LENT_SPREAD,
 ) -> float:
-    """The upper quantile of a new ratio, all as logarithms; `fitted` parameters reduce the freedom."""
-    recent = _quantile(ratios, weights**3, 0.5)  # a rise is followed
-    centre = max(_quantile(ratios, weights, 0.5), recent)
-    deviations = ratios - centre
-    usual = 1.4826 * _quantile(np.abs(deviations), weights, 0.5)
-    limit = OUTLIER_SPREADS * max(usual, lent_spread)
+    """The upper quantile of a new ratio, all as logarithms; `fitted` parameters reduce the freedom.
+
+    The margin depends only on the count. So a lower ratio never raises the quantile: that something was now and then
+    faster says nothing about how slow it may be, as a spread around the middle would.
+    """
     count = float(weights.sum() ** 2 / (weights**2).sum())
-    squares = count * float(np.average(np.clip(deviations, -limit, limit) ** 2, weights=weights))
     freedom = LENT_OBSERVATIONS + count - fitted
-    spread = sqrt((LENT_OBSERVATIONS * lent_spread**2 + squares) / freedom)
-    predicted = centre + _student(confidence, freedom) * spread * sqrt(1.0 + fitted / count)
-    return max(predicted, _quantile(ratios, weights, confidence))
+    spread = lent_spread * sqrt(LENT_OBSERVATIONS / freedom)
+    margin = _student(confidence, freedom) * spread * sqrt(1.0 + fitted / count)
+    return _quantile(ratios, weights, confidence) + margin
 
 
 def _typical(seconds: FloatArray, sizes: FloatArray, weights: FloatArray) -> tuple[float, float]:

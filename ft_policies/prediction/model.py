@@ -1,7 +1,7 @@
 """Predicts the recovery time of every tier of a stream from earlier timings of its steps."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 
 import numpy as np
@@ -17,12 +17,16 @@ from holdfast.ft_policies.prediction.estimators import (
 )
 from holdfast.ft_policies.prediction.steps import (
     GOES_THROUGH,
+    HAS_SECONDARY,
     STEPS,
     TIERS,
+    WORST,
+    BoolArray,
     BoolLike,
     FloatArray,
     FloatLike,
     Load,
+    Moment,
     RecoveryStep,
     StepSeconds,
     recovery_seconds,
@@ -31,9 +35,11 @@ from holdfast.ft_policies.prediction.steps import (
 )
 from holdfast.ft_policies.tiers import SECONDARY, Tier
 
-LEAST_CAPACITY = 1e-9  # rows a second: a capacity that was not measured limits nothing
 SIZED = (RecoveryStep.READ_SNAPSHOT, RecoveryStep.REPLAY)
-_REPLAYS = GOES_THROUGH[:, STEPS.index(RecoveryStep.REPLAY)]
+PROCESSED = Line(base=0.0, samples=0)
+"""Nothing to replay, and no first commit but that of the next epoch."""
+PROCESSES = np.array([SECONDARY[tier].process for tier in TIERS])
+_SENDS = np.array([SECONDARY[tier].send for tier in TIERS])
 READINESS = {
     tier: Readiness.SENDING
     if SECONDARY[tier].send
@@ -61,8 +67,6 @@ class StepTimings:
         the writing of one represents the reading, as in the thesis.
         """
         history = self.steps.get(step, ())
-        if wanted is Readiness.SENDING:  # it commits all the time: a new query shows nothing of it
-            history = [timing for timing in history if timing.readiness >= Readiness.RUNNING]
         best = max(
             (observation.readiness for observation in history if observation.readiness <= wanted),
             default=None,
@@ -149,23 +153,27 @@ class Bounds:
         bytes_to_read: FloatLike,
         rows: FloatLike,
         row_seconds: FloatLike,
-        next_commit_seconds: FloatLike = 0.0,
+        batch_seconds: FloatLike = 0.0,
         epoch_waits: bool = False,
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
-        Each row beyond the largest measured replay adds at most `row_seconds`, the time that a driver
-        needs for a row at full speed: the few measured replays are mostly the cost of their first
-        epochs, and say little about a single row. A first commit that was never measured takes `next_commit_seconds`.
-        If an epoch was decided and not committed (`epoch_waits`), the replay commits it: no other is waited for.
+        Each row beyond the largest measured replay adds at most `row_seconds`: the few measured replays are mostly
+        the cost of their first epochs, and say little about a single row. Where it was never measured, and where the secondary has processed
+        all that there was, the first commit takes a batch, and the time until its epoch closes: see `awaits_epoch`.
+        An epoch that was decided and not committed (`epoch_waits`) is committed by a replay, if there is one.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
         bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
         bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
-        measured = self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] > 0
-        first_commit = np.where(measured, bounds["first_commit"], next_commit_seconds)
-        bounds["first_commit"] = np.where(_REPLAYS & epoch_waits, 0.0, first_commit)
+        first_commit = np.where(self.awaits_epoch, batch_seconds, bounds["first_commit"])
+        bounds["first_commit"] = np.where(epoch_waits & ~PROCESSES, 0.0, first_commit)
         return StepSeconds(**bounds)
+
+    @property
+    def awaits_epoch(self) -> BoolArray:
+        """Where no time of a first commit was measured that includes the wait for its epoch (..., tiers)."""
+        return np.asarray(self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] == 0)
 
     def _sized(
         self, step: RecoveryStep, size: FloatLike, each_seconds: FloatLike = inf
@@ -283,9 +291,9 @@ class RecoveryModel:
         *,
         precise: BoolLike = True,
         calibration: Calibration | None = None,
-        epoch_waits: bool = False,
+        moment: Moment = WORST,
     ) -> Prediction:
-        """Predict a recovery from state of this age; with the present age, a failure now."""
+        """Predict a recovery from state of this age; with the present age and moment, a failure now."""
         fit = self.fit(timings)
         steps, seconds = self.seconds(
             fit.bounds,
@@ -293,7 +301,7 @@ class RecoveryModel:
             ages,
             precise=precise,
             calibration=calibration,
-            epoch_waits=epoch_waits,
+            moment=moment,
         )
         return Prediction.of(seconds, steps, fit.missing)
 
@@ -316,10 +324,13 @@ class RecoveryModel:
         return [lines[READINESS[tier]] for tier in TIERS]
 
     def _line(self, timings: StepTimings, step: RecoveryStep, readiness: Readiness) -> Line:
-        """The line of a step; a first commit that was never measured is bounded by the load: see `Bounds.steps`."""
+        """The line of a step; a first commit that was never measured is predicted by the load: see `Bounds.steps`."""
+        processed = step in (RecoveryStep.REPLAY, RecoveryStep.FIRST_COMMIT)
+        if processed and readiness >= Readiness.RUNNING:
+            return PROCESSED
         history = timings.of(step, readiness)
         if step is RecoveryStep.FIRST_COMMIT and not history:
-            return Line(base=0.0, samples=0)
+            return PROCESSED
         return self.estimator.line(history)
 
     def seconds(
@@ -330,25 +341,19 @@ class RecoveryModel:
         *,
         precise: BoolLike = True,
         calibration: Calibration | None = None,
-        epoch_waits: bool = False,
+        moment: Moment = WORST,
     ) -> tuple[StepSeconds, FloatArray]:
         """Steps and sums of any number of streams: bounds (n, 1, ...), load (n, 1), ages (k,) or (n, k)."""
-        rows = rows_since_state(
-            load, snapshot_age_seconds=ages.snapshot, sync_age_seconds=ages.sync
-        )
-        state = np.asarray(load.state_bytes)[..., np.newaxis]
-        capacity = np.asarray(load.capacity_rows_per_second, dtype=np.float64)[..., np.newaxis]
         steps, _ = self.seconds_for(
             bounds,
-            bytes_to_read=state,
-            rows=rows,
-            capacity=capacity,
+            load.with_commit(),
+            bytes_to_read=np.asarray(load.state_bytes)[..., np.newaxis],
+            rows=rows_since_state(
+                load, snapshot_age_seconds=ages.snapshot, sync_age_seconds=ages.sync
+            ),
             precise=precise,
-            next_commit_seconds=np.asarray(load.next_commit_seconds, dtype=np.float64)[
-                ..., np.newaxis
-            ],
             calibration=calibration,
-            epoch_waits=epoch_waits,
+            moment=moment,
         )
         steps = with_commit(steps, np.asarray(load.commit_seconds)[..., np.newaxis])
         return steps, recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
@@ -356,49 +361,72 @@ class RecoveryModel:
     def seconds_for(
         self,
         bounds: Bounds,
+        load: Load,
         *,
         bytes_to_read: FloatLike,
         rows: FloatLike,
-        capacity: FloatLike,
         precise: BoolLike = True,
-        next_commit_seconds: FloatLike = 0.0,
         calibration: Calibration | None = None,
-        epoch_waits: bool = False,
+        moment: Moment = WORST,
     ) -> tuple[StepSeconds, FloatArray]:
-        """The same for known amounts to read and to replay; all (..., tiers)."""
-        slowest = bounds.steps(
-            bytes_to_read=bytes_to_read,
-            rows=rows,
-            row_seconds=1.0 / np.maximum(capacity, LEAST_CAPACITY),
-            next_commit_seconds=next_commit_seconds,
-            epoch_waits=epoch_waits,
+        """The same for known amounts to read and to replay, both (..., tiers)."""
+        slowest, typical = (
+            bounds.steps(
+                bytes_to_read=bytes_to_read,
+                rows=rows,
+                row_seconds=_by_tier(load.row_seconds),
+                batch_seconds=_by_tier(batch_seconds),
+                epoch_waits=moment.epoch_waits,
+            )
+            for batch_seconds in (
+                np.maximum(load.batch_seconds, load.longest_batch_seconds),
+                load.batch_seconds,
+            )
         )
         paid = slowest.of_tiers(precise=precise, count_detection=self.count_detection)
-        steps = bounds.share_delay(slowest, paid, self.correlation)
+        steps, wait = (
+            bounds.share_delay(slowest, paid, self.correlation),
+            self.seconds_to_epoch(bounds, load, moment),
+        )
+        steps = replace(steps, first_commit=steps.first_commit + wait)
         if calibration is not None:
-            typical = bounds.typical(slowest)
-            steps = calibration.apply(typical, steps, margin=self.uncalibrated_margin)
+            work = replace(bounds.typical(typical), detect=0.0)
+            steps = calibration.apply(
+                work, steps, detect=slowest.detect, wait=wait, margin=self.uncalibrated_margin
+            )
+        noticed = np.maximum(steps.detect - HAS_SECONDARY * moment.until_heartbeat, 0.0)
+        steps = replace(steps, detect=noticed)
         total = recovery_seconds(steps, precise=precise, count_detection=self.count_detection)
         return steps, total
 
-    def typical_seconds(
+    def typical_work(
         self,
         bounds: Bounds,
+        load: Load,
         *,
         bytes_to_read: FloatLike,
         rows: FloatLike,
-        capacity: FloatLike,
-        next_commit_seconds: FloatLike = 0.0,
-        epoch_waits: bool = False,
+        epoch_waits: bool,
     ) -> FloatArray:
-        """What half of the recoveries should take, for known amounts: what calibrations compare with."""
-        typical = Calibration.of_typical_times()
-        return self.seconds_for(
-            bounds,
+        """What the steps take half of the time after the detection, without the wait for an epoch (..., tiers)."""
+        steps = bounds.steps(
             bytes_to_read=bytes_to_read,
             rows=rows,
-            capacity=capacity,
-            next_commit_seconds=next_commit_seconds,
-            calibration=typical,
+            row_seconds=_by_tier(load.row_seconds),
+            batch_seconds=_by_tier(load.batch_seconds),
             epoch_waits=epoch_waits,
-        )[1]
+        )
+        return recovery_seconds(bounds.typical(steps), count_detection=False)
+
+    def seconds_to_epoch(self, bounds: Bounds, load: Load, moment: Moment) -> FloatArray:
+        """How long the first commit waits for its epoch (..., tiers), where no measured time includes that.
+
+        Nothing is detected where the secondary sends: there the pause has begun with the last sign of life.
+        """
+        wait = _by_tier(moment.until_next_epoch(load.epoch_seconds))
+        pause = wait + np.where(_SENDS, moment.silent_seconds, 0.0)
+        return np.where(bounds.awaits_epoch, pause, 0.0)
+
+
+def _by_tier(values: FloatLike) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)[..., np.newaxis]

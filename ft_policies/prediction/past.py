@@ -5,7 +5,7 @@ restored, starts a query or reads a snapshot, whatever tier was wanted.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TypeAlias
 
@@ -16,9 +16,14 @@ from holdfast.ft_policies.prediction.steps import (
     GOES_THROUGH,
     STEPS,
     TIERS,
+    WORST,
+    Load,
+    Moment,
     RecoveryStep,
 )
 from holdfast.ft_policies.tiers import Tier
+
+LEAST_RATIO = 0.1  # of a recovery that was over at once
 
 Promised: TypeAlias = Callable[[Sequence[Observation]], Sequence[Observation]]
 """Adds the bounds that the lease promises to the detection times."""
@@ -34,25 +39,37 @@ class PastRecovery:
     tier: Tier
     seconds: float
     steps: Mapping[RecoveryStep, Observation]
+    detect_seconds: float = 0.0
+    """How much of it was detection; 0 if that is not counted."""
+    moment: Moment = WORST
+    """When the next replica took over, between two epochs."""
+    batch_seconds: float = 0.0
+    """What an epoch took before the failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPrediction:
-    """A recovery and its prediction, calibrated by the recoveries before it; `typical_seconds` has no factor."""
+    """A recovery and its prediction, calibrated by the recoveries before it.
+
+    `waited_seconds` went by until there was an epoch to commit; `typical_work` is what the steps take half of the time.
+    """
 
     recovered: PastRecovery
     seconds: float
-    typical_seconds: float
+    waited_seconds: float
+    typical_work: float
     steps: Mapping[RecoveryStep, float] = field(default_factory=dict)
 
     @property
     def score(self) -> Score:
-        """By which later recoveries are calibrated."""
+        """By which later recoveries are calibrated: the work of this one, without detection and waiting."""
+        work = self.recovered.seconds - self.recovered.detect_seconds - self.waited_seconds
         return Score(
             stream=self.recovered.stream,
             tier=self.recovered.tier,
-            ratio=self.recovered.seconds / self.typical_seconds,
+            ratio=max(work / self.typical_work, LEAST_RATIO),
             at=self.recovered.at,
+            epoch_waits=self.recovered.moment.epoch_waits,
         )
 
 
@@ -74,16 +91,15 @@ def predict_past(
     timings: StepTimings,
     model: RecoveryModel,
     promised: Promised,
+    load: Load,
     *,
-    capacity: float,
-    next_commit_seconds: float,
     known_predictions: Sequence[PastPrediction] = (),
 ) -> list[PastPrediction]:
-    """Predict each recovery, oldest first, for the bytes and rows that there were to read and to replay.
+    """Predict each recovery, oldest first, for what there was to read and to replay, and for its moment.
 
-    The replay of one without a first commit has committed an epoch that was decided before the failure.
-    Those that could not be predicted yet, or whose sizes are unknown, are left out. Of a recovery that is among the
-    `known_predictions` with the same steps, the prediction is kept: it follows from what was measured before.
+    Capacity, rate and the time between two epochs are those of the present `load`. Recoveries that could not be
+    predicted yet, or whose sizes are unknown, are left out. Of one that is among the `known_predictions` with the same
+    steps, the prediction is kept: it follows from what was measured before.
     """
     predictions: list[PastPrediction] = []
     known_by_end = {past.recovered.at: past for past in known_predictions}
@@ -99,31 +115,31 @@ def predict_past(
         tier, counts = TIERS.index(recovery.tier), model.count_detection
         read = _size(recovery, RecoveryStep.READ_SNAPSHOT)
         rows = _size(recovery, RecoveryStep.REPLAY)
-        waited = RecoveryStep.FIRST_COMMIT not in recovery.steps
+        then = replace(load, batch_seconds=recovery.batch_seconds or load.batch_seconds)
         steps, seconds = model.seconds_for(
             bounds,
+            then,
             bytes_to_read=read,
             rows=rows,
-            capacity=capacity,
-            next_commit_seconds=next_commit_seconds,
-            calibration=calibrate(earlier),
-            epoch_waits=waited,
+            calibration=calibrate(earlier, epoch_waits=recovery.moment.epoch_waits),
+            moment=recovery.moment,
         )
-        typical = model.typical_seconds(
+        work = model.typical_work(
             bounds,
+            then,
             bytes_to_read=read,
             rows=rows,
-            capacity=capacity,
-            next_commit_seconds=next_commit_seconds,
-            epoch_waits=waited,
+            epoch_waits=recovery.moment.epoch_waits,
         )
-        if isfinite(typical[tier]) and typical[tier] > 0 and recovery.seconds > 0:
+        waited = model.seconds_to_epoch(bounds, then, recovery.moment)
+        if isfinite(work[tier]) and work[tier] > 0 and recovery.seconds > 0:
             parts = steps.of_tiers(count_detection=counts)[tier]
             predictions.append(
                 PastPrediction(
                     recovered=recovery,
                     seconds=float(seconds[tier]),
-                    typical_seconds=float(typical[tier]),
+                    waited_seconds=float(waited[tier]),
+                    typical_work=float(work[tier]),
                     steps={
                         step: float(part)
                         for step, part in zip(STEPS, parts, strict=True)

@@ -20,6 +20,7 @@ IntArray: TypeAlias = NDArray[np.intp]
 FloatLike: TypeAlias = float | FloatArray
 BoolLike: TypeAlias = bool | BoolArray
 
+LEAST_RATE = 1e-9  # rows a second: a rate that was not measured limits nothing
 TIERS: tuple[Tier, ...] = tuple(Tier)
 HAS_SECONDARY: BoolArray = np.array([SECONDARY[tier].deploy for tier in TIERS])
 
@@ -125,7 +126,8 @@ class Load:
     """The load of a stream: floats, or arrays that can be broadcast to each other (no axis of tiers).
 
     `capacity_rows_per_second` is the rate of a driver that catches up; `state_bytes` is what a restore reads.
-    `epoch_seconds` is the time between two epochs, `batch_seconds` what the query takes for one, with its commit.
+    `epoch_seconds` is the time between two epochs, `batch_seconds` what the query takes for one, with its commit:
+    on average, and at most.
     `commit_seconds` is what that alone takes, which grows with the files and the log of the table.
     """
 
@@ -134,12 +136,42 @@ class Load:
     state_bytes: FloatLike
     epoch_seconds: FloatLike
     batch_seconds: FloatLike = 0.0
+    longest_batch_seconds: FloatLike = 0.0
     commit_seconds: FloatLike = 0.0
 
+    def with_commit(self) -> "Load":
+        """The same load, and no batch that takes less than a commit does now."""
+        return replace(self, batch_seconds=np.maximum(self.batch_seconds, self.commit_seconds))
+
     @property
-    def next_commit_seconds(self) -> FloatLike:
-        """Until an epoch that has just begun is closed, processed and committed."""
-        return self.epoch_seconds + self.batch_seconds
+    def row_seconds(self) -> FloatArray:
+        """What a row of a long replay takes: its share of an epoch's batch, and no less than at full speed."""
+        capacity = np.asarray(self.capacity_rows_per_second, dtype=np.float64)
+        rows = np.asarray(self.rows_per_second, dtype=np.float64) * self.epoch_seconds
+        at_full_speed = 1.0 / np.maximum(capacity, LEAST_RATE)
+        return np.maximum(at_full_speed, self.batch_seconds / np.maximum(rows, LEAST_RATE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When a primary fails, between two epochs; the default is the worst: one has just been committed."""
+
+    epoch_age: FloatLike = 0.0
+    """Seconds since the newest epoch was decided."""
+    epoch_waits: bool = False
+    """That epoch is not committed yet: its commit ends the recovery."""
+    silent_seconds: float = 0.0
+    """Since the last sign of life, or the last commit if that came later: so much of a pause is already over."""
+    until_heartbeat: float = 0.0
+    """Until the next sign of life was due: so much earlier than at worst a secondary notices."""
+
+    def until_next_epoch(self, epoch_seconds: FloatLike) -> FloatArray:
+        """Seconds until there is an epoch to commit."""
+        wait = np.maximum(np.asarray(epoch_seconds, dtype=np.float64) - self.epoch_age, 0.0)
+        return np.where(self.epoch_waits, 0.0, wait)
+
+
+WORST = Moment()
 
 
 def rows_since_state(

@@ -6,7 +6,7 @@ import numpy as np
 
 from holdfast.ft_policies.costs.prices import ASSUMED_SHARES
 from holdfast.ft_policies.prediction.estimators import Observation
-from holdfast.ft_policies.prediction.model import Bounds, RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.model import PROCESSES, Bounds, RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.steps import STEPS, TIERS, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.simulator.state_size import SlidingWindow
@@ -161,6 +161,8 @@ def build_measured_system(inputs: StreamInputs, model: RecoveryModel) -> System:
         ship_seconds=inputs.ship_seconds or MEASURED.ship_seconds,
         sync_seconds=inputs.sync_seconds or MEASURED.sync_seconds,
         epoch_seconds=float(inputs.load.epoch_seconds),
+        batch_seconds=float(inputs.load.batch_seconds),
+        longest_batch_seconds=float(inputs.load.longest_batch_seconds),
     )
 
 
@@ -183,6 +185,9 @@ def thesis_recoveries(step_timings: StepTimings, *, count_detection: bool) -> Th
 
 def _complete_bounds(measured: Bounds) -> Bounds:
     usual, is_measured = _usual_bounds(), measured.samples > 0
+    has_sent = is_measured[:, STEPS.index(RecoveryStep.WIRE_SEND)]
+    is_processed = (measured.base == 0) & (PROCESSES & has_sent)[:, np.newaxis]
+    is_measured = is_measured | is_processed
     return Bounds(
         **{
             bound.name: np.where(

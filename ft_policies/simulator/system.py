@@ -116,6 +116,8 @@ class System:
     epoch_seconds: float
     change_seconds: float
     learns_seconds: float
+    batch_seconds: float = 0.0
+    longest_batch_seconds: float = 0.0
     forgets_seconds: float = 6 * 3600.0
     spread: float = 0.0
     looks_ahead: bool = False
@@ -128,6 +130,8 @@ class System:
             capacity_rows_per_second=np.maximum(rows_per_second, capacity),
             state_bytes=state_bytes,
             epoch_seconds=self.epoch_seconds,
+            batch_seconds=self.batch_seconds,
+            longest_batch_seconds=self.longest_batch_seconds,
         )
 
     def ages(self, intervals: NDArray[np.intp], phase: FloatLike = 1.0) -> StateAges:

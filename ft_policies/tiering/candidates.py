@@ -268,5 +268,6 @@ def _stack(loads: Sequence[Load]) -> Load:
         state_bytes=column("state_bytes"),
         epoch_seconds=column("epoch_seconds"),
         batch_seconds=column("batch_seconds"),
+        longest_batch_seconds=column("longest_batch_seconds"),
         commit_seconds=column("commit_seconds"),
     )

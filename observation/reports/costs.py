@@ -23,6 +23,7 @@ from holdfast.ft_policies.costs.tier_spans import TierRequest, TierSpan, count_s
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.timings import Timings
 from holdfast.observation.measurements import NETWORK_SAMPLES, StreamMeasurements, measure
+from holdfast.observation.outages import read_outages
 from holdfast.observation.reports.files import read_report, report_parts
 from holdfast.resources.birth import read_birth
 from holdfast.resources.control_store.records import ReplicaRow, Slot
@@ -152,6 +153,7 @@ class _Days:
         recent = project.store.recent
         self._levels = recent.levels(USE_SAMPLES, None, since_at=since, until_at=until)
         self._primaries = recent.primaries(None, since_at=since)
+        self._outages = read_outages(project.store, since_at=since)
         self._live_per_host = recent.live_per_host()
 
     def of(self, measured: StreamMeasurements, spans: Sequence[TierSpan]) -> StreamDay:
@@ -167,9 +169,9 @@ class _Days:
             costs=self._costs(declared, measured, _seconds(spans, self._since, self._until)),
             objective_seconds=declared.objective.recovery_time,
             recoveries=[
-                recovery.count_seconds(declared.controller.count_detection)
-                for recovery in measured.recoveries
-                if self._since <= recovery.at < self._until
+                outage.count_seconds(declared.controller.count_detection)
+                for outage in self._outages.get(declared.name, ())
+                if outage.at < self._until
             ],
         )
 

@@ -4,13 +4,14 @@ Each is predicted from the measurements before the failure, for the bytes and ro
 read and to replay: so the model is judged, and not the age of the last decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.costs.report import Cell
 from holdfast.ft_policies.costs.tier_spans import TierSpan
-from holdfast.ft_policies.prediction.estimators import Observation
+from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import StepTimings
 from holdfast.ft_policies.prediction.past import (
     PastPrediction,
@@ -18,11 +19,17 @@ from holdfast.ft_policies.prediction.past import (
     predict_past,
     tier_by_steps,
 )
-from holdfast.ft_policies.prediction.steps import RecoveryStep
-from holdfast.ft_policies.tiers import Tier
-from holdfast.observation.measurements import StreamMeasurements
-from holdfast.observation.recovery_history import SLACK_SECONDS, Recovery, add_promises
+from holdfast.ft_policies.prediction.steps import Moment, RecoveryStep
+from holdfast.ft_policies.tiers import SECONDARY, Tier
+from holdfast.observation.measurements import RECENT_SECONDS, StreamMeasurements
+from holdfast.observation.recovery_history import (
+    MOST_UNCOMMITTED,
+    SLACK_SECONDS,
+    Recovery,
+    add_promises,
+)
 from holdfast.observation.reports.costs import read_tier_spans
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 
 MOST_RECOVERIES = 100  # of a stream, the newest: each needs a prediction of its own
@@ -48,12 +55,12 @@ def predict_recoveries(
             measured.step_timings,
             read_tier_spans(store, declared.name, timings, until=measured.at),
             count_detection=counts,
+            takeover_of=partial(read_takeover, store, declared.name),
         ),
         measured.step_timings,
         declared.controller.model(),
         partial(add_promises, timings=timings),
-        capacity=float(measured.load.capacity_rows_per_second),
-        next_commit_seconds=float(measured.load.next_commit_seconds),
+        measured.load,
         known_predictions=known_predictions,
     )
 
@@ -90,18 +97,58 @@ def match_recoveries(
     spans: Sequence[TierSpan],
     *,
     count_detection: bool,
+    takeover_of: Callable[[Recovery], "Takeover"],
 ) -> list[PastRecovery]:
-    """Match whole recoveries with the steps of that time, and with the tier that the stream had."""
-    return [
-        match_recovery(
-            stream,
-            recovery,
-            step_timings,
-            _tier_at(spans, recovery.at - recovery.seconds),
-            count_detection=count_detection,
+    """Match whole recoveries with the steps of that time, and with the tier that the stream had.
+
+    A takeover is read where the secondary processed: there the steps do not show what the first commit waited for.
+    """
+    matched = []
+    for recovery in observed:
+        wanted = _tier_at(spans, recovery.at - recovery.seconds)
+        processed = SECONDARY[wanted].process and not recovery.cold
+        matched.append(
+            match_recovery(
+                stream,
+                recovery,
+                step_timings,
+                wanted,
+                takeover_of(recovery) if processed else Takeover(),
+                count_detection=count_detection,
+            )
         )
-        for recovery in observed
+    return matched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takeover:
+    """The epochs around the end of a detection."""
+
+    epoch_age: float = 0.0
+    """Seconds since the newest epoch was decided."""
+    batch_seconds: float = 0.0
+    """What an epoch took, on average, in the minute before the failure."""
+
+
+def read_takeover(store: ControlStore, stream: str, recovery: Recovery) -> Takeover:
+    """Read them from the epoch log; an epoch that has been pruned counts as if just decided, the worst moment."""
+    lost_at = recovery.at - recovery.seconds
+    taken_over_at = lost_at + recovery.detect_seconds
+    committed = store.ledger.last_up_to(stream, taken_over_at)
+    first = 0 if committed is None else committed.epoch
+    decided = [
+        epoch.decided_at
+        for epoch in store.epochs.between(stream, first, first + MOST_UNCOMMITTED)
+        if epoch.decided_at <= taken_over_at
     ]
+    levels = store.recent.levels(
+        [SampleName.BATCH_SECONDS], stream, since_at=lost_at - RECENT_SECONDS, until_at=lost_at
+    )
+    batch = levels.get(stream, {}).get(SampleName.BATCH_SECONDS)
+    return Takeover(
+        epoch_age=taken_over_at - max(decided, default=taken_over_at),
+        batch_seconds=0.0 if batch is None else batch.mean,
+    )
 
 
 def match_recovery(
@@ -109,6 +156,7 @@ def match_recovery(
     recovery: Recovery,
     step_timings: StepTimings,
     wanted: Tier,
+    takeover: Takeover,
     *,
     count_detection: bool,
 ) -> PastRecovery:
@@ -118,25 +166,46 @@ def match_recovery(
     pauses = (
         tier is Tier.ACTIVE_REPLICATION
     )  # a pause between commits does not begin with a detection
+    waits = not _awaited_epoch(recovery, step_timings)
+    since_pause = recovery.detect_seconds if pauses and not waits else 0.0
     return PastRecovery(
         stream=stream,
         at=recovery.at,
         lost_at=recovery.at - recovery.seconds,
         tier=tier,
         seconds=recovery.count_seconds(count_detection or pauses),
+        detect_seconds=recovery.detect_seconds if count_detection and not pauses else 0.0,
         steps=steps,
+        moment=Moment(
+            epoch_age=takeover.epoch_age - since_pause,
+            epoch_waits=waits,
+            silent_seconds=recovery.detect_seconds - since_pause,
+        ),
+        batch_seconds=takeover.batch_seconds,
+    )
+
+
+def _awaited_epoch(recovery: Recovery, step_timings: StepTimings) -> bool:
+    """Whether the first new commit was of an epoch that closed after the takeover; a replay has committed any other."""
+    return any(
+        _is_during(recovery, observation) and observation.readiness is not Readiness.SENDING
+        for observation in step_timings.steps.get(RecoveryStep.FIRST_COMMIT, ())
     )
 
 
 def _steps(recovery: Recovery, step_timings: StepTimings) -> dict[RecoveryStep, Observation]:
     """The steps during a recovery, in the replica that took over or was launched."""
-    begun, ended = recovery.at - recovery.seconds - SLACK_SECONDS, recovery.at + SLACK_SECONDS
     return {
         step: observation
         for step, history in step_timings.steps.items()
         for observation in history
-        if begun <= observation.at <= ended and observation.cold is recovery.cold
+        if _is_during(recovery, observation)
     }
+
+
+def _is_during(recovery: Recovery, observation: Observation) -> bool:
+    begun, ended = recovery.at - recovery.seconds - SLACK_SECONDS, recovery.at + SLACK_SECONDS
+    return begun <= observation.at <= ended and observation.cold is recovery.cold
 
 
 def _tier_at(spans: Sequence[TierSpan], at: float) -> Tier:

@@ -11,7 +11,9 @@ from holdfast.ft_policies.prediction.estimators import Observation
 from holdfast.ft_policies.prediction.past import PastPrediction, PastRecovery
 from holdfast.ft_policies.prediction.steps import RecoveryStep
 from holdfast.ft_policies.tiers import Tier
+from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.recoveries import recovery_figures
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
 from tests.builders.streams import CLICKS, a_primary, a_wanted_stream
@@ -71,7 +73,8 @@ def a_recovery(seconds: float, *, predicted: float = 6.0) -> PastPrediction:
             },
         ),
         seconds=predicted,
-        typical_seconds=predicted / 1.2,
+        waited_seconds=0.0,
+        typical_work=predicted / 1.2,
         steps={RecoveryStep.DETECT: 2.0, RecoveryStep.REPLAY: predicted - 2.0},
     )
 
@@ -104,6 +107,20 @@ def record_takeover(
             Sample(stream=CLICKS, replica=by, name=name, value=value, epoch=9, at=at)
             for name, value in cells.items()
         ]
+    )
+
+
+def record_outage(
+    project: Project, seconds: float, *, detect_seconds: float = 0.0, stream: str = CLICKS
+) -> None:
+    """The incident of a primary that was lost, closed with its recovery time."""
+    detail = {SampleName.DETECT_SECONDS.value: detect_seconds}
+    key = f"{stream}/{len(project.store.incidents.of(stream, open_only=False))}"
+    incident = project.store.incidents.open(
+        stream=stream, key=key, kind=IncidentKind.RECOVERY, detail=detail
+    )
+    project.store.incidents.close(
+        incident.id, "recovered", figures=recovery_figures(seconds, objective_seconds=None)
     )
 
 

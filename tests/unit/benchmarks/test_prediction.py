@@ -1,10 +1,18 @@
 """The benchmark of predictions: nothing later than a kill makes its prediction, and every kill counts."""
 
 from dataclasses import replace
+from math import inf
+from pathlib import Path
 
+import pytest
+
+from benchmarks.failover import measure
 from benchmarks.prediction import judge, share_covered
+from benchmarks.streams import recorded
 from benchmarks.streams.forecast import PredictionInputs, steps_to_json
+from benchmarks.streams.measurements import Failover, Steady, UnrecoveredError, Usage
 from benchmarks.streams.recorded import RecordedKill, RecordedRun
+from benchmarks.streams.workload import STATES
 from holdfast.ft_policies.prediction.calibration import FEWEST_RECOVERIES
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.steps import RecoveryStep
@@ -22,9 +30,9 @@ KNOWN = PredictionInputs(
     sync_age=3.0,
     rows_since_snapshot=1_500.0,
     writes=[(1e6, 0.2)],
-    epoch_age=0.5,
-    commit_age=0.5,
-    waiting_epochs=1,
+    epoch_age=0.0,
+    commit_age=0.0,
+    waiting_epochs=0,
     batch_seconds=0.5,
     longest_batch_seconds=0.9,
 )
@@ -34,8 +42,9 @@ def a_run(*seconds: float, began_at: float = 0.0) -> RecordedRun:
     """Active replication, killed every 100 s."""
     ends = [began_at + 100.0 * number for number in range(1, len(seconds) + 1)]
     pauses = [
-        Observation(seconds=took, readiness=Readiness.SENDING, at=at)
+        Observation(seconds=took, readiness=readiness, at=at)
         for took, at in zip(seconds, ends, strict=True)
+        for readiness in (Readiness.RUNNING, Readiness.SENDING)
     ]
     kills = [
         RecordedKill(
@@ -43,7 +52,7 @@ def a_run(*seconds: float, began_at: float = 0.0) -> RecordedRun:
             recovery=Recovery(seconds=took, detect_seconds=0.5, at=at),
             to_next_epoch=took,
             parts={},
-            known=replace(KNOWN, at=at - took - 1.0),
+            known=replace(KNOWN, at=at - took),
         )
         for took, at in zip(seconds, ends, strict=True)
     ]
@@ -60,6 +69,49 @@ def test_a_later_recovery_changes_no_earlier_prediction() -> None:
     usual, slower = [2.0] * KILLS, [*[2.0] * (KILLS - 1), 9.0]
     assert ratios(a_run(*usual))[:-1] == ratios(a_run(*slower))[:-1]
     assert ratios(a_run(*slower))[-1] < 1.0, "no earlier one was as slow"
+
+
+def test_a_kill_without_a_recovery_is_a_miss_and_says_nothing_of_the_steps() -> None:
+    usual = a_run(*[2.0] * KILLS)
+    never = replace(usual.kills[-2], recovery=replace(usual.kills[-2].recovery, seconds=inf))
+    lost = replace(usual, kills=[*usual.kills[:-2], never, usual.kills[-1]])
+    without = replace(usual, kills=[*usual.kills[:-2], usual.kills[-1]])
+    assert ratios(lost)[-2] == 0.0
+    assert ratios(lost)[-1] == ratios(without)[-1]
+
+
+class FallsSilent:
+    """A stream that does not come back from its second kill."""
+
+    def __init__(self) -> None:
+        self.kills = 0
+
+    def settle(self, number: int) -> None: ...
+
+    def kill(self) -> Failover:
+        self.kills += 1
+        if self.kills > 1:
+            raise UnrecoveredError(KNOWN, at=200.0)
+        recovery = Recovery(seconds=2.0, detect_seconds=0.5, at=100.0)
+        return replace(Failover.split(1.5, {}), inputs=KNOWN, recovery=recovery)
+
+    def measure_steady(self) -> Steady:
+        return Steady(Usage())
+
+    def measure_state_megabytes(self) -> float:
+        return 0.0
+
+
+def test_a_run_that_breaks_off_is_recorded_with_the_kill_that_was_never_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path)
+    result = measure("deployed", STATES["small"], FallsSilent(), KILLS, lambda _: None)
+    assert isinstance(result.broken_off, UnrecoveredError)
+    result.steps = {RecoveryStep.DETECT: [Observation(seconds=0.5)]}
+    recorded.record_run(RecordedRun.of("small", [result]))
+    [run] = recorded.read_runs()
+    assert [kill.recovery.seconds for kill in run.kills] == [2.0, inf]
 
 
 def test_a_tier_is_calibrated_after_a_few_kills_and_an_earlier_run_calibrates_the_next() -> None:

@@ -23,10 +23,9 @@ from holdfast.orchestration.sensors.tier_review import (
     is_new_decision,
     record_decision,
 )
-from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
 from tests.builders.control_rows import a_snapshot
-from tests.builders.reports import record_takeover
+from tests.builders.reports import record_outage, record_takeover
 from tests.builders.reviews import (
     AT_ONCE,
     REVIEWER,
@@ -212,11 +211,7 @@ def test_a_recovery_is_late_if_what_counts_of_it_is(
 ) -> None:
     controller = {**AT_ONCE, "count_detection": count_detection}
     with a_reviewed_project(tmp_path, objective="5s", controller=controller) as project:
-        record_measurements(
-            project,
-            by="s",
-            samples={SampleName.DETECT_SECONDS: 3.0, SampleName.RECOVERY_SECONDS: 7.0},
-        )
+        record_outage(project, 7.0, detect_seconds=3.0)
         assert stream_inputs_of(project).recent_misses == misses
 
 

@@ -26,7 +26,7 @@ from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Phase, Sample
 from holdfast.resources.project import Project
-from tests.builders.reports import a_cost_row, a_running_stream, record_takeover
+from tests.builders.reports import a_cost_row, a_running_stream, record_outage, record_takeover
 from tests.builders.streams import CLICKS, a_secondary
 from tests.builders.tiering import REASON, a_decision, a_decision_row
 from tests.fakes.projects import SimulatedProjects, simulated_projects
@@ -89,6 +89,7 @@ def a_past(projects: SimulatedProjects) -> None:
         earlier = project.store.now() - 60.0
         project.store.decisions.write(a_decision_row(a_decision(at=earlier)))
         record_takeover(project, 12.0)
+        record_outage(project, 12.0, detect_seconds=1.0)
 
 
 def stand_by(project: Project, tier: Tier) -> None:
@@ -164,7 +165,7 @@ def test_decisions_are_a_table(projects: SimulatedProjects) -> None:
 def test_recoveries_are_summed_up_by_tier_and_step(projects: SimulatedProjects) -> None:
     a_past(projects)
     with projects.open() as project:
-        stand_by(project, Tier.ACTIVE_STANDBY)
+        stand_by(project, Tier.PASSIVE_STANDBY_HOT)
         record_takeover(project, 12.0, by="r3", at=project.store.now() + 100.0)
     metadata = made(projects, model.definition(STREAMS))
     rows = rows_of(metadata, "recoveries")
@@ -172,7 +173,7 @@ def test_recoveries_are_summed_up_by_tier_and_step(projects: SimulatedProjects) 
         ("all", "detect", "wire_send", "replay"), True
     )
     summed = {row["step"]: row for row in rows_of(metadata, "by_tier_and_step")}
-    assert (summed["all"]["tier"], summed["all"]["recoveries"]) == ("active_standby", 1)
+    assert (summed["all"]["tier"], summed["all"]["recoveries"]) == ("passive_standby_hot", 1)
     assert 12.0 < summed["all"]["median_predicted_seconds"] < 30.0, "uncalibrated: with a margin"
     assert metadata["held_share"].value == 1.0
     assert metadata["plot"].value.startswith("![Recoveries")
@@ -236,14 +237,14 @@ def test_a_prediction_is_held_against_what_came(projects: SimulatedProjects) -> 
     with projects.open() as project:
         a_running_stream(project)
         assert predicted(project) == []
-        stand_by(project, Tier.ACTIVE_STANDBY)
+        stand_by(project, Tier.PASSIVE_STANDBY_HOT)
         now = project.store.now()
         record_takeover(project, 4.0, rows=10.0, at=now + 100.0)
         assert predicted(project) == [], "it is the first"
         record_takeover(project, 12.0, by="r3", rows=40.0, at=now + 200.0)
         (recovery,) = predicted(project)
     recovered = recovery.recovered
-    assert (recovered.tier, recovered.seconds) == (Tier.ACTIVE_STANDBY, 12.0)
+    assert (recovered.tier, recovered.seconds) == (Tier.PASSIVE_STANDBY_HOT, 12.0)
     assert 8.0 < recovery.seconds < 30.0, "four times the rows of the one that took 4 s"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from holdfast.ft_policies.prediction.calibration import (
     FEWEST_RECOVERIES,
@@ -16,9 +17,17 @@ from holdfast.ft_policies.prediction.calibration import (
 from holdfast.ft_policies.prediction.estimators import Observation
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.past import PastRecovery, predict_past
-from holdfast.ft_policies.prediction.steps import TIERS, FloatArray, RecoveryStep, StepSeconds
+from holdfast.ft_policies.prediction.steps import (
+    TIERS,
+    FloatArray,
+    Load,
+    Moment,
+    RecoveryStep,
+    StepSeconds,
+)
 from holdfast.ft_policies.tiers import Tier
 
+IDLE = Load(rows_per_second=0.0, capacity_rows_per_second=0.0, state_bytes=0.0, epoch_seconds=0.0)
 HOT = Tier.PASSIVE_STANDBY_HOT
 AT = TIERS.index(HOT)
 Draw = Callable[[np.random.Generator, int], FloatArray]
@@ -90,10 +99,15 @@ def test_a_tier_with_too_few_recoveries_is_uncalibrated_and_says_so() -> None:
 def test_an_uncalibrated_tier_is_predicted_by_its_bounds_and_a_margin() -> None:
     typical, bounds = (_steps(seconds) for seconds in (1.0, 1.5))
     calibration = calibrate(scores(*[1.0] * 9))
-    steps = calibration.apply(typical, bounds, margin=0.2)
-    replay = np.asarray(steps.replay)
+    steps = calibration.apply(typical, bounds, detect=0.7, wait=0.3, margin=0.2)
+    replay, detect, commit = (
+        np.asarray(part) for part in (steps.replay, steps.detect, steps.first_commit)
+    )
     assert replay[AT] == calibration.factor[AT]
-    assert replay[AT + 1] == 1.5 * 1.2
+    assert (detect[AT], commit[AT]) == (0.7, calibration.factor[AT] + 0.3), (
+        "no factor on the moment"
+    )
+    assert replay[AT + 1] == detect[AT + 1] == commit[AT + 1] == 1.5 * 1.2
 
 
 def test_slower_recoveries_never_lower_the_factor() -> None:
@@ -103,6 +117,22 @@ def test_slower_recoveries_never_lower_the_factor() -> None:
         slower = [*usual]
         slower[at] *= 2.0
         assert factor(*slower) > factor(*usual)
+
+
+@given(
+    st.lists(st.floats(0.1, 10.0), min_size=FEWEST_RECOVERIES, max_size=40),
+    st.integers(0, 39),
+    st.floats(0.01, 1.0),
+)
+def test_a_lower_score_never_raises_the_factor(ratios: list[float], at: int, share: float) -> None:
+    """A recovery that was faster than predicted is no sign that others may be slower."""
+    lower = [*ratios]
+    lower[at % len(ratios)] *= share
+    assert factor(*lower) <= factor(*ratios) * (1.0 + 1e-9)
+
+
+def test_a_first_recovery_that_was_predicted_from_colder_steps_widens_nothing() -> None:
+    assert factor(0.24, *[1.0] * 8) <= factor(*[1.0] * 9)
 
 
 def test_steps_that_count_too_much_are_corrected_downwards() -> None:
@@ -122,6 +152,36 @@ def test_other_streams_count_until_a_stream_has_enough_recoveries_of_its_own() -
     assert few.describe(AT) == "calibrated by 10 recoveries, 8 of them of other streams"
     assert calibrate(scores(*[1.0] * 5), others).factor[AT] < 1.6
     assert newest_scores(others) == others
+
+
+def test_other_tiers_lend_their_recoveries_until_a_tier_has_enough_but_not_to_one_without_any() -> (
+    None
+):
+    cold, deployed = TIERS.index(Tier.PASSIVE_STANDBY_COLD), TIERS.index(Tier.DEPLOYED)
+    once = calibrate([*scores(*[1.0] * 4), *scores(2.0, tier=Tier.PASSIVE_STANDBY_COLD)])
+    assert once.calibrated[[AT, cold]].all()
+    assert once.factor[AT] > 2.0, "the one of the other tier is among them"
+    assert once.describe(cold) == "calibrated by 5 recoveries, 4 of them of other tiers"
+    assert not once.calibrated[deployed]
+    assert once.describe(deployed).startswith("uncalibrated (no recovery in this tier)")
+    enough = calibrate([*scores(*[1.0] * 5), *scores(2.0, tier=Tier.PASSIVE_STANDBY_COLD)])
+    assert enough.factor[AT] < 1.5
+
+
+def test_an_epoch_that_waits_is_a_case_of_its_own_where_the_secondary_processes() -> None:
+    every = [
+        Score(tier=tier, ratio=ratio, at=float(at), epoch_waits=waits)
+        for tier in (Tier.ACTIVE_STANDBY, HOT)
+        for ratio, waits in ((0.5, False), (1.0, True))
+        for at in range(FEWEST_RECOVERIES)
+    ]
+    active = TIERS.index(Tier.ACTIVE_STANDBY)
+    waits, awaited, unknown = (
+        calibrate(every, epoch_waits=case).factor for case in (True, False, None)
+    )
+    assert awaited[active] == pytest.approx(waits[active] / 2.0)
+    assert unknown[active] > 1.0, "the slower case counts if none is known"
+    assert waits[AT] == awaited[AT] == unknown[AT], "there the steps tell the cases apart"
 
 
 def test_calibrations_of_streams_are_stacked_with_an_axis_for_intervals() -> None:
@@ -145,6 +205,8 @@ def test_what_the_steps_leave_out_is_learned_from_whole_recoveries() -> None:
             tier=HOT,
             seconds=5.0,
             steps={step: history[1] for step, history in steps.items()},
+            detect_seconds=1.0,
+            moment=Moment(epoch_waits=True),
         )
         for at in ends
     ]
@@ -153,12 +215,10 @@ def test_what_the_steps_leave_out_is_learned_from_whole_recoveries() -> None:
         StepTimings(steps=steps),
         RecoveryModel(),
         lambda detected: detected,
-        capacity=0.0,
-        next_commit_seconds=0.0,
+        IDLE,
     )
-    assert [prediction.typical_seconds for prediction in past] == pytest.approx(
-        [3.0] * 12, rel=0.05
-    )
+    assert [prediction.typical_work for prediction in past] == pytest.approx([2.0] * 12, rel=0.05)
+    assert [prediction.score.ratio for prediction in past] == pytest.approx([2.0] * 12, rel=0.05)
     held = [prediction.seconds >= 5.0 for prediction in past]
     assert held[FEWEST_RECOVERIES:] == [True] * 7
     assert 5.0 < past[-1].seconds < 7.0

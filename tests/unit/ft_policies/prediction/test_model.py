@@ -16,8 +16,10 @@ from holdfast.ft_policies.prediction.model import (
 )
 from holdfast.ft_policies.prediction.steps import (
     TIERS,
+    WORST,
     FloatArray,
     Load,
+    Moment,
     RecoveryStep,
     recovery_seconds,
 )
@@ -66,7 +68,7 @@ def test_cold_observations_are_for_a_launch_and_warm_ones_for_the_rest() -> None
     assert of(MAXIMA.predict_at(step_timings(), LOAD, AGES)) == pytest.approx(
         {
             Tier.ACTIVE_REPLICATION: 1.0,
-            Tier.ACTIVE_STANDBY: 4.7,
+            Tier.ACTIVE_STANDBY: 1.7,  # it has processed all: only the next epoch has to close
             Tier.PASSIVE_STANDBY_HOT: 4.7,
             Tier.PASSIVE_STANDBY_COLD: 6.5,
             Tier.DEPLOYED: 7.5,
@@ -322,16 +324,27 @@ def test_the_first_new_commit_is_part_of_every_recovery() -> None:
     assert predicted[Tier.PASSIVE_REPLICATION] == pytest.approx(30.0)
 
 
-def test_active_replication_is_predicted_by_the_pauses_that_were_observed() -> None:
+BATCHES = replace(LOAD, epoch_seconds=1.5, batch_seconds=0.4, longest_batch_seconds=0.6)
+
+
+def at(moment: Moment, tier: Tier, timings: StepTimings | None = None) -> float:
+    prediction = MAXIMA.predict_at(timings or step_timings(), BATCHES, AGES, moment=moment)
+    return of(prediction)[tier]
+
+
+def test_who_has_processed_all_waits_for_the_next_epoch_to_close_and_for_its_batch() -> None:
+    """Whatever replays and first commits of less ready drivers took, or earlier ones at other moments."""
     commits = [
         Observation(seconds=9.0, readiness=Readiness.COLD),
-        Observation(seconds=0.4, readiness=Readiness.SENDING),
+        Observation(seconds=7.0, readiness=Readiness.SENDING),
     ]
     timings = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
-    assert of(MAXIMA.predict_at(timings, LOAD, AGES))[Tier.ACTIVE_REPLICATION] == pytest.approx(0.4)
-    unseen = StepTimings(steps={RecoveryStep.FIRST_COMMIT: commits[:1]})
-    predicted = of(MAXIMA.predict_at(unseen, LOAD, AGES))
-    assert predicted[Tier.ACTIVE_REPLICATION] == LOAD.epoch_seconds
+    for tier, detected in ((Tier.ACTIVE_REPLICATION, 0.0), (Tier.ACTIVE_STANDBY, 0.7)):
+        assert at(WORST, tier, timings) == pytest.approx(detected + 1.5 + 0.6)
+        assert at(Moment(epoch_age=0.5), tier, timings) == pytest.approx(detected + 1.0 + 0.6)
+        assert at(Moment(epoch_age=9.0), tier, timings) == pytest.approx(detected + 0.6)
+        waits = Moment(epoch_age=0.1, epoch_waits=True)
+        assert at(waits, tier, timings) == pytest.approx(detected + 0.6)
 
 
 def test_a_first_commit_is_not_predicted_faster_than_a_commit_is_now() -> None:
@@ -339,11 +352,11 @@ def test_a_first_commit_is_not_predicted_faster_than_a_commit_is_now() -> None:
         Observation(seconds=0.4, readiness=readiness)
         for readiness in (Readiness.COLD, Readiness.SENDING)
     ]
-    known = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
+    timings = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
 
     def predicted(commit_seconds: float) -> dict[Tier, float]:
-        load = replace(LOAD, commit_seconds=commit_seconds)
-        return of(MAXIMA.predict_at(known, load, AGES))
+        load = replace(LOAD, batch_seconds=0.4, commit_seconds=commit_seconds)
+        return of(MAXIMA.predict_at(timings, load, AGES))
 
     before, same, slower = predicted(0.0), predicted(0.3), predicted(1.4)
     assert same == before
@@ -353,18 +366,27 @@ def test_a_first_commit_is_not_predicted_faster_than_a_commit_is_now() -> None:
 
 
 def test_an_epoch_that_was_decided_before_the_failure_is_committed_by_the_replay() -> None:
-    model = RecoveryModel()
-    bounds = model.fit(StepTimings(steps={})).bounds
-    first = np.asarray(
-        bounds.steps(
-            bytes_to_read=0.0, rows=0.0, row_seconds=0.0, next_commit_seconds=2.0
-        ).first_commit
-    )
-    waits = np.asarray(
-        bounds.steps(
-            bytes_to_read=0.0, rows=0.0, row_seconds=0.0, next_commit_seconds=2.0, epoch_waits=True
-        ).first_commit
-    )
-    assert (first > 0).all()
-    assert waits[1:].tolist() == [0.0] * 5
-    assert waits[0] == first[0], "in active replication a pause is predicted, whatever was decided"
+    commits = [Observation(seconds=2.0)]
+    timings = StepTimings(steps={**step_timings().steps, RecoveryStep.FIRST_COMMIT: commits})
+    awaited = at(WORST, Tier.PASSIVE_STANDBY_HOT, timings)
+    assert awaited - at(Moment(epoch_waits=True), Tier.PASSIVE_STANDBY_HOT, timings) == 2.0
+
+
+def test_a_failure_just_after_a_heartbeat_is_noticed_earlier_by_a_secondary() -> None:
+    early = Moment(until_heartbeat=0.3)
+    assert at(WORST, Tier.DEPLOYED) - at(early, Tier.DEPLOYED) == pytest.approx(0.3)
+    passive = Tier.PASSIVE_REPLICATION
+    assert at(early, passive) == at(WORST, passive), "a sensor looks when it is due"
+
+
+def test_where_the_secondary_sends_the_pause_has_begun_with_the_last_sign_of_life() -> None:
+    silent = Moment(silent_seconds=0.4)
+    sending, standby = Tier.ACTIVE_REPLICATION, Tier.ACTIVE_STANDBY
+    assert at(silent, sending) - at(WORST, sending) == pytest.approx(0.4)
+    assert at(silent, standby) == at(WORST, standby), "there it is in the detection"
+
+
+def test_a_long_replay_takes_a_batch_for_each_epoch_and_no_less_than_at_full_speed() -> None:
+    assert float(LOAD.row_seconds) == 1 / 400.0
+    slow = replace(LOAD, batch_seconds=0.5)  # for 100 rows
+    assert float(slow.row_seconds) == 0.5 / 100.0

@@ -20,7 +20,7 @@ from holdfast.observation.reports.files import write_report
 from holdfast.resources.control_store.records import ReplicaState, Sample
 from holdfast.resources.control_store.schema import replicas, tier_changes
 from holdfast.resources.project import Project
-from tests.builders.reports import a_cost_row
+from tests.builders.reports import a_cost_row, record_outage
 from tests.builders.streams import CLICKS, a_primary, a_secondary, a_wanted_stream
 from tests.fakes.projects import simulated_projects
 
@@ -94,9 +94,10 @@ def test_the_tier_and_what_the_primary_used_make_the_cost(project: Project) -> N
 
 def test_a_recovery_counts_on_its_day(project: Project) -> None:
     now = project.store.now()
-    measured(project, recovery_seconds=12.0)
-    measured(project, at=now - 3 * 86_400.0, recovery_seconds=99.0)
+    record_outage(project, 12.0)
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
+    (before,) = count_costs(project, [CLICKS], now - 60.0, now)
+    assert (before.recoveries, before.misses, before.slowest_seconds) == (0, 0, None)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 1, 12.0)
 
 
@@ -106,14 +107,14 @@ def test_who_does_not_count_detection_misses_less(tmp_path: Path) -> None:
         a_wanted_stream(project)
         a_primary(project, "r1")
         now = project.store.now()
-        measured(project, t_detect_seconds=5.0, recovery_seconds=12.0)
+        record_outage(project, 12.0, detect_seconds=5.0)
         (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 7.0)
 
 
 def test_who_was_sending_already_has_missed_nothing(project: Project) -> None:
     now = project.store.now()
-    measured(project, t_detect_seconds=30.0, recovery_seconds=0.0)
+    record_outage(project, 0.0, detect_seconds=30.0)
     (row,) = count_costs(project, [CLICKS], now - 60.0, now + 60.0)
     assert (row.recoveries, row.misses, row.slowest_seconds) == (1, 0, 0.0)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,20 @@ from holdfast.ft_policies.costs.tier_spans import TierSpan
 from holdfast.ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.past import PastPrediction, PastRecovery, predict_past
-from holdfast.ft_policies.prediction.steps import RecoveryStep
+from holdfast.ft_policies.prediction.steps import Load, RecoveryStep
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
-from holdfast.observation.reports.recoveries import build_comparison, match_recoveries
+from holdfast.observation.reports.recoveries import (
+    Takeover,
+    build_comparison,
+    match_recoveries,
+    read_takeover,
+)
+from holdfast.resources.control_store.records import Sample
+from holdfast.resources.control_store.sample_names import SampleName
 from tests.builders.reports import a_recovery
+from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
+from tests.fakes.projects import simulated_projects
 
 HOT, ACTIVE, PASSIVE = (
     Tier.PASSIVE_STANDBY_HOT,
@@ -47,7 +57,17 @@ PROMISED = Observation(seconds=3.5)
 
 
 def matched(*observed: Recovery, count_detection: bool = True) -> list[PastRecovery]:
-    return match_recoveries("clicks", observed, TIMINGS, SPANS, count_detection=count_detection)
+    return match_recoveries(
+        "clicks",
+        observed,
+        TIMINGS,
+        SPANS,
+        count_detection=count_detection,
+        takeover_of=lambda _: Takeover(),
+    )
+
+
+IDLE = Load(rows_per_second=0.0, capacity_rows_per_second=0.0, state_bytes=0.0, epoch_seconds=0.0)
 
 
 def promised(detected: Sequence[Observation]) -> Sequence[Observation]:
@@ -74,8 +94,7 @@ def judged(
         timings,
         model,
         promised,
-        capacity=0.0,
-        next_commit_seconds=0.0,
+        IDLE,
         known_predictions=past,
     )
 
@@ -157,21 +176,28 @@ def a_pause(seconds: float, at: float) -> Observation:
     return Observation(seconds=seconds, readiness=Readiness.SENDING, at=at)
 
 
-def test_active_replication_is_predicted_by_its_earlier_pauses() -> None:
-    timings = StepTimings(
-        steps={RecoveryStep.FIRST_COMMIT: [a_pause(2.5, 1_000.0), a_pause(3.0, 2_000.0)]}
+def test_a_pause_in_active_replication_is_predicted_by_its_moment_and_a_batch() -> None:
+    """It began 0.5 s before the takeover; then an epoch waited, or the next closed 0.9 s later."""
+    awaited = Observation(seconds=1.3, readiness=Readiness.RUNNING, at=2_000.0)
+    commits = [awaited, a_pause(0.9, 1_000.0), a_pause(1.8, 2_000.0)]
+    timings = StepTimings(steps={RecoveryStep.FIRST_COMMIT: commits})
+    waiting, closing = match_recoveries(
+        "clicks",
+        [
+            Recovery(seconds=0.9, detect_seconds=0.5, at=1_000.0),
+            Recovery(seconds=1.8, detect_seconds=0.5, at=2_000.0),
+        ],
+        timings,
+        ALWAYS_ACTIVE,
+        count_detection=False,
+        takeover_of=lambda _: Takeover(epoch_age=0.6, batch_seconds=0.4),
     )
-    pauses = [
-        Recovery(seconds=2.5, detect_seconds=0.5, at=1_000.0),
-        Recovery(seconds=3.0, detect_seconds=0.5, at=2_000.0),
-    ]
-    recovered = match_recoveries("clicks", pauses, timings, ALWAYS_ACTIVE, count_detection=False)
-    first, second = predict_past(
-        recovered, timings, MAXIMA, promised, capacity=0.0, next_commit_seconds=1.5
-    )
-    assert (first.recovered.tier, first.recovered.seconds) == (Tier.ACTIVE_REPLICATION, 2.5)
-    assert first.seconds == 1.5, "an epoch, until a pause was measured"
-    assert second.seconds == 2.5
+    load = replace(IDLE, epoch_seconds=1.5)
+    first, second = predict_past([waiting, closing], timings, MAXIMA, promised, load)
+    assert (first.recovered.tier, first.recovered.seconds) == (Tier.ACTIVE_REPLICATION, 0.9)
+    assert (first.seconds, second.seconds) == pytest.approx((0.5 + 0.4, 0.5 + 0.9 + 0.4))
+    assert [past.score.ratio for past in (first, second)] == pytest.approx([0.8, 0.8], rel=0.3)
+    assert (first.score.epoch_waits, second.score.epoch_waits) == (True, False)
 
 
 def test_a_secondary_that_was_not_as_ready_as_wanted_counts_in_the_tier_that_it_had() -> None:
@@ -180,7 +206,12 @@ def test_a_secondary_that_was_not_as_ready_as_wanted_counts_in_the_tier_that_it_
     def tier(**steps: Observation) -> Tier:
         timings = StepTimings(steps={RecoveryStep(step): [took] for step, took in steps.items()})
         [matched] = match_recoveries(
-            "clicks", [recovery], timings, ALWAYS_ACTIVE, count_detection=True
+            "clicks",
+            [recovery],
+            timings,
+            ALWAYS_ACTIVE,
+            count_detection=True,
+            takeover_of=lambda _: Takeover(),
         )
         return matched.tier
 
@@ -197,3 +228,25 @@ def test_tiers_and_steps_are_summed_up() -> None:
     assert (whole["tier"], whole["recoveries"]) == (HOT.value, 3)
     assert whole["held_share"] == 2 / 3
     assert (whole["median_predicted_seconds"], whole["median_observed_seconds"]) == (6.0, 5.0)
+
+
+def test_a_takeover_knows_the_epoch_under_way_and_what_a_batch_took_before(tmp_path: Path) -> None:
+    with simulated_projects(tmp_path).open() as project:
+        store = project.store
+        a_wanted_stream(project)
+        lost_at = store.now() + 1.0
+        recovery = Recovery(seconds=3.0, detect_seconds=0.5, at=lost_at + 3.0)
+        assert read_takeover(store, CLICKS, recovery) == Takeover(), "nothing is known"
+        decide_epoch(project, 0)
+        epoch = store.epochs.get(CLICKS, 0)
+        assert epoch is not None
+        for seconds, at in ((0.4, lost_at - 5.0), (0.6, lost_at - 0.5), (9.0, lost_at + 1.0)):
+            sample = Sample(
+                stream=CLICKS, replica="p", name=SampleName.BATCH_SECONDS, value=seconds, at=at
+            )
+            store.samples.write([sample])
+        taken_over = read_takeover(store, CLICKS, recovery)
+        assert taken_over.epoch_age == pytest.approx(lost_at + 0.5 - epoch.decided_at)
+        assert taken_over.batch_seconds == pytest.approx(0.5)
+        earlier = Recovery(seconds=3.0, detect_seconds=0.5, at=epoch.decided_at)
+        assert read_takeover(store, CLICKS, earlier).epoch_age == 0.0, "it was decided later"
