@@ -1,9 +1,9 @@
-"""What stays of an epoch when it is pruned: the files that it had, how much was pruned, and where its output is."""
+"""What belongs to epochs: input that is skipped, and what stays of an epoch when it is pruned."""
 
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import xxhash
 
@@ -12,8 +12,46 @@ from holdfast.resources.control_store.records import Epoch
 
 FILE_NOTES = frozenset(("skipped", "rows", "mount"))
 POSITION_NOTES = frozenset(("mount", "taken_until_ns"))
+RowsByFile: TypeAlias = dict[str, int]
+LOST_STATE = "<state>"
 FORGOTTEN = ""
 """Not the name of a file: its time of change is that of the newest file whose name is forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Input that is skipped: by epoch the names of `files`, with the rows that each had.
+
+    `last_entered` is the last epoch of the ledger at that time: output from `first_epoch` up to there contains the
+    input. Of input that was skipped as its epoch was decided, no output does. A gap of state has all rows as `LOST_STATE`.
+    """
+
+    stream: str
+    gap: int
+    first_epoch: int
+    last_entered: int
+    files: dict[int, RowsByFile]
+    run: str
+    opened_at: float = 0.0
+
+    @property
+    def rows(self) -> int:
+        """The number of lost rows."""
+        return sum(sum(names.values()) for names in self.files.values())
+
+    @property
+    def file_count(self) -> int:
+        """Of how many files that is known: the names are forgotten long after the epochs are pruned."""
+        return sum(name not in ("", LOST_STATE) for names in self.files.values() for name in names)
+
+    @property
+    def is_of_state(self) -> bool:
+        """Whether later output is computed without the state of these epochs, whose own output is there."""
+        return any(LOST_STATE in names for names in self.files.values())
+
+    def excuses(self, epoch: int) -> bool:
+        """Whether the output of an epoch contains input that can no longer be read."""
+        return self.first_epoch <= epoch <= self.last_entered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

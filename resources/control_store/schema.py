@@ -11,11 +11,16 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.tiers import Switches
 from holdfast.resources.control_store.database import EnumText, JsonByEpoch, SwitchesJson
-from holdfast.resources.control_store.epoch_records import EpochFile, EpochFloor, OutputRow
+from holdfast.resources.control_store.epoch_records import (
+    EpochFile,
+    EpochFloor,
+    Gap,
+    OutputRow,
+    RowsByFile,
+)
 from holdfast.resources.control_store.records import (
     DecisionRow,
     Epoch,
-    Gap,
     IdentityRow,
     Incident,
     JournalLine,
@@ -25,7 +30,6 @@ from holdfast.resources.control_store.records import (
     Migration,
     ReplicaRow,
     RestoreRow,
-    RowsByFile,
     SnapshotRow,
     StreamRow,
     TierChange,

@@ -16,13 +16,15 @@ import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.epoch_records import LostCommitError
-from holdfast.resources.control_store.records import (
+from holdfast.resources.control_store.epoch_records import (
     LOST_STATE,
+    Gap,
+    LostCommitError,
+    RowsByFile,
+)
+from holdfast.resources.control_store.records import (
     Epoch,
     EpochProposal,
-    Gap,
-    RowsByFile,
 )
 from holdfast.resources.control_store.schema import epoch_floors, epochs, gaps, ledger
 from holdfast.resources.control_store.tables.epoch_files import assign_files, files_of

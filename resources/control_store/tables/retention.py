@@ -10,9 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from holdfast.resources.control_store.database import Database, store_now
-from holdfast.resources.control_store.epoch_records import FORGOTTEN, EpochFloor
+from holdfast.resources.control_store.epoch_records import FORGOTTEN, EpochFloor, Gap
 from holdfast.resources.control_store.records import (
-    Gap,
     IncidentState,
     ReplicaRow,
     SnapshotState,
