@@ -116,6 +116,7 @@ def beat(project: Project, observed: Switches, *, epoch: int) -> None:
         observed_generation=1,
         snapshot_served=0,
         epoch=epoch,
+        quiet_seconds=0.0,
     )
 
 

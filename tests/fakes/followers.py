@@ -25,6 +25,7 @@ def follow_switches(store: ControlStore, row: ReplicaRow) -> None:
         observed_generation=row.generation,
         snapshot_served=0,
         epoch=row.epoch,
+        quiet_seconds=0.0,
     )
 
 

@@ -37,7 +37,7 @@ def test_random_calls_have_the_same_results_on_the_real_tables(
     assert min(pair.fenced.values()) > 0
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [4, 5])
 def test_failures_in_a_row_are_counted_as_on_the_real_tables(
     store: ControlStore, tmp_path: Path, seed: int
 ) -> None:

@@ -119,7 +119,7 @@ def test_what_bounds_a_stream_in_time_runs_by_default_and_what_interrupts_it_doe
     schedules = definitions.get_repository_def().schedule_defs
     status = {schedule.name: schedule.default_status for schedule in schedules}
     off = {name for name, value in status.items() if value is dg.DefaultScheduleStatus.STOPPED}
-    assert off == {"restore_drills", "failure_drills"}
+    assert off == {"snapshot_proofs", "failure_drills"}
     assert {"compaction", "retention", "durable_snapshots", "audits"} <= status.keys()
 
 

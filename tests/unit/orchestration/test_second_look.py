@@ -70,7 +70,7 @@ def test_a_primary_is_as_well_as_it_says_after_its_first_heartbeat_by_the_new_cl
     a_heartbeat(project, "p1", epoch=epoch, quiet_seconds=30.0)
     health = observe_stream(project, CLICKS).verdict.health
     assert health is (Health.STARTING if epoch is None else Health.HEALTHY)
-    assert due_recoveries(project, PauseThat()) == []
+    assert due_recoveries(replace(project, clock=PauseThat())) == []
 
 
 @pytest.mark.parametrize("epoch", [0, None], ids=["in an epoch", "at its start"])
@@ -79,7 +79,7 @@ def test_a_primary_that_is_stuck_is_found_whatever_the_clock(
 ) -> None:
     a_heartbeat(project, "p1", epoch=epoch, quiet_seconds=300.0)
     assert observe_stream(project, CLICKS).verdict.health is Health.STUCK
-    recover = Recover(project, CLICKS, "run", clock=PauseThat())
+    recover = Recover(replace(project, clock=PauseThat()), CLICKS, "run")
     step = recover.decide(recover.observe())
     assert step is not None
     a_heartbeat(project, "p1", epoch=epoch, quiet_seconds=301.0)
@@ -144,11 +144,13 @@ def test_a_clock_that_is_set_ahead_opens_no_incident_about_a_secondary(
     assert status.verdict.health is Health.HEALTHY
     assert status.secondary_verdict is not None
     assert status.secondary_verdict.health is Health.SILENT
-    assert due_recoveries(pair, PauseThat(happens=lambda: beat_of_secondary(pair))) == []
+    pause = PauseThat(happens=lambda: beat_of_secondary(pair))
+    assert due_recoveries(replace(pair, clock=pause)) == []
 
 
 def test_a_secondary_that_stays_silent_is_recovered(pair: SimulatedProject) -> None:
-    [due] = due_recoveries(pair, PauseThat(happens=lambda: beat(pair)))
+    pause = PauseThat(happens=lambda: beat(pair))
+    [due] = due_recoveries(replace(pair, clock=pause))
     assert due.incident.detail["cause"] == "secondary_silent"
 
 
@@ -157,7 +159,7 @@ def test_only_a_secondary_without_a_sign_of_life_is_ended(
     pair: SimulatedProject, *, lives: bool
 ) -> None:
     pause = PauseThat(happens=lambda: beat_of_secondary(pair) if lives else None)
-    recover = Recover(pair, CLICKS, "run", clock=pause)
+    recover = Recover(replace(pair, clock=pause), CLICKS, "run")
     step = recover.decide(recover.observe())
     assert step is not None
     assert step.name == "EndSecondary"

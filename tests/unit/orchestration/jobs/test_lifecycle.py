@@ -359,5 +359,6 @@ def test_a_stream_whose_table_is_damaged_does_not_hold_up_the_pruning_of_others(
     error = failed.step_failure_data.error
     assert "1 streams were not pruned: damaged: " in error.to_string()
     with projects.open() as project:
-        assert len(project.store.snapshots.of("orders")) == 5
+        rows = project.store.snapshots.of("orders", available_only=False)
+        assert [row.epoch for row in rows if row.state is SnapshotState.DROPPED] == [1, 0]
         assert not project.store.samples.latest("orders"), "records of the project were pruned, too"

@@ -47,9 +47,7 @@ def test_it_is_given_up_once_and_counted(project: SimulatedProject, tmp_path: Pa
     lose_snapshots(project)
     with pytest.raises(PermanentError, match="its epochs before 3 are pruned"):
         require_start(store, CLICKS, project.vault(CLICKS))
-    assert [row.kind for row in store.incidents.of(CLICKS)] == [
-        IncidentKind.IncidentKind.SNAPSHOTS_LOST
-    ]
+    assert [row.kind for row in store.incidents.of(CLICKS)] == [IncidentKind.SNAPSHOTS_LOST]
     assert give_up_state(project, CLICKS, dry_run=True) == rows
     assert store.gaps.of(CLICKS) == []
     assert [give_up_state(project, CLICKS) for _ in range(2)] == [rows, rows]

@@ -23,6 +23,7 @@ HOME = "sample_names.py"
 OTHER_MEANINGS = {
     SampleName.STATE_BYTES,  # a field of loads and a column of traces
     SampleName.CPU_CORES,  # a field of usages
+    SampleName.COMMIT_SECONDS,  # a field of loads
     SampleName.DEAD_LETTERS,  # a section of a declared source, and a table
     SampleName.DETECT_SECONDS,  # a key of an incident's detail
     SampleName.RECOVERY_SECONDS,  # the same
