@@ -12,7 +12,7 @@ from holdfast.resources.control_store.store import ControlStore
 from tests.builders.replicas import a_spec
 
 pytestmark = pytest.mark.integration
-SECRET = "as-quiet-as-a-mouse"  # noqa: S105  pragma: allowlist secret
+SECRET = "as-quiet-as-a-mouse"  # noqa: S105  # pragma: allowlist secret
 SPARK_CONF = {
     "spark.hadoop.tables.password": "${HUSH}",
     # Spark logs all its settings.
