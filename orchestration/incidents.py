@@ -55,6 +55,8 @@ from holdfast.resources.project import Project
 log = logging.getLogger(__name__)
 
 BUCKET_SECONDS = 60.0
+LONGEST_LOOK_SECONDS = 5.0
+"""How long the sensor pauses before its second look at most: its tick is for all streams, and has a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +71,10 @@ def due_recoveries(project: Project) -> list[DueRecovery]:
     """Observe every declared stream and return the recoveries that have to be run.
 
     Streams with a silent replica are observed twice, in one pause for all of them: the clock of the control
-    store may have been set, which looks the same until the next heartbeat. A stream that cannot be observed
-    for an unexpected reason is logged, so that the others still are.
+    store may have been set, which looks the same until the next heartbeat. The pause is short, however rare the
+    heartbeats of a stream are: the other streams wait meanwhile, and the run looks again, for long enough, before
+    it fences a replica. A stream that cannot be observed for an unexpected reason is logged, so that the others
+    still are.
     """
     names = sorted(project.config.streams)
     # The open incidents first: see `_incident`.
@@ -78,7 +82,8 @@ def due_recoveries(project: Project) -> list[DueRecovery]:
     statuses = _observe_all(project, names)
     silent = [name for name in statuses if statuses[name].needs_second_look]
     if silent:
-        project.clock.sleep(max(project.timings(name).second_look_seconds for name in silent))
+        looks = (project.timings(name).second_look_seconds for name in silent)
+        project.clock.sleep(min(max(looks), LONGEST_LOOK_SECONDS))
         statuses |= _observe_all(project, silent)
     due = [_due_recovery(project, statuses[name], open_incidents[name]) for name in statuses]
     return [recovery for recovery in due if recovery is not None]

@@ -41,6 +41,7 @@ STEP_SAMPLES = (
     SampleName.FIRST_COMMIT_SECONDS,
     SampleName.RECOVERY_SECONDS,
 )
+KEEP_ALIVE_SECONDS = 5.0
 CATCHING_UP = (Health.STARTING, Health.REPLAYING, Health.WAITING)
 
 
@@ -123,7 +124,7 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
             return StepSkipped()
         unless = None
         if status.verdict.health.needs_second_look:
-            self.project.clock.sleep(self.project.timings(self.stream).second_look_seconds)
+            self._pause_before_second_look()
             unless = Unless(sign=Sign.LIFE, primary=status.primary, lease=status.lease)
         elif status.verdict.health is Health.STUCK:
             unless = Unless(sign=Sign.EPOCH, primary=status.primary, lease=status.lease)
@@ -139,8 +140,16 @@ class Recover(StreamPlaybook[RecoverFacts, RecoverStep]):
         if status is None or verdict is None:
             return StepSkipped()
         if verdict.health.needs_second_look:
-            self.project.clock.sleep(self.project.timings(self.stream).second_look_seconds)
+            self._pause_before_second_look()
         return recover_secondary.end(waiter, step, status)
+
+    def _pause_before_second_look(self) -> None:
+        """Wait for a heartbeat of a replica that lives, and keep the claim: heartbeats may be rarer than it lasts."""
+        left = self.project.timings(self.stream).second_look_seconds
+        while left > 0:
+            self.project.clock.sleep(min(left, KEEP_ALIVE_SECONDS))
+            self.keep_alive()
+            left -= KEEP_ALIVE_SECONDS
 
     def _launch(self) -> ReplicaLaunched:
         self.project.ensure_object_store()

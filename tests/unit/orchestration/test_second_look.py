@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.recover.steps import AwaitTakeover
 from holdfast.observation.status import observe_stream
-from holdfast.orchestration.incidents import due_recoveries
+from holdfast.orchestration.incidents import LONGEST_LOOK_SECONDS, due_recoveries
 from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.base import StepSkipped
 from holdfast.orchestration.playbooks.recover import Fenced, Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import EndedBy, ReplicaState
+from holdfast.resources.control_store.tables.incidents import CLAIM_SECONDS
 from holdfast.streaming.lease import StreamLease
 from tests.builders.streams import (
     CLICKS,
@@ -190,6 +192,47 @@ def test_a_secondary_that_lives_is_not_ended_for_a_takeover_that_did_not_come(
 def test_a_primary_that_stays_silent_is_recovered(project: SimulatedProject) -> None:
     [due] = due_recoveries(replace(project, clock=PauseThat()))
     assert due.incident.detail["health"] == "disputed"
+
+
+def test_a_stream_with_rare_heartbeats_does_not_hold_up_the_recovery_of_the_others(
+    tmp_path: Path,
+) -> None:
+    """A tick of the sensor has a minute: a longer pause would fail each of them, for all streams."""
+    projects = simulated_projects(
+        tmp_path, CLICKS, "dead", supervision={"heartbeat": "10m", "lease": "20m"}
+    )
+    with projects.open() as project:
+        for stream, replica in ((CLICKS, "p1"), ("dead", "d1")):
+            a_wanted_stream(project, stream)
+            a_primary(project, replica, stream, alive=stream == CLICKS)
+        shift_clock(project.store, 3600.0)
+        pause = PauseThat()
+        due = due_recoveries(replace(project, clock=pause))
+        assert "dead" in {recovery.incident.stream for recovery in due}
+        assert sum(pause.pauses) <= LONGEST_LOOK_SECONDS
+
+
+def test_a_run_keeps_its_claim_while_it_waits_for_a_rare_heartbeat(
+    project: SimulatedProject,
+) -> None:
+    project.timing_changes["heartbeat_seconds"] = 60.0
+    project.timing_changes["lease_seconds"] = project.timing_changes[
+        "secondary_lease_seconds"
+    ] = 120.0
+    project.timing_changes["dispatch_seconds"] = 1000.0
+    pause, renewed = PauseThat(), list[float]()
+    recover = Recover(
+        replace(project, clock=pause),
+        CLICKS,
+        "run",
+        keep_alive=lambda: renewed.append(sum(pause.pauses)),
+    )
+    step = recover.decide(recover.observe())
+    assert step is not None
+    recover.act(step)
+    assert sum(pause.pauses) == project.timings(CLICKS).second_look_seconds
+    between = [later - at for at, later in pairwise(renewed)]
+    assert max(between) < CLAIM_SECONDS
 
 
 def test_a_dead_process_needs_no_second_look(tmp_path: Path) -> None:
