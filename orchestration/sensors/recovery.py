@@ -10,10 +10,11 @@ import logging
 from collections.abc import Callable
 
 import dagster as dg
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.ft_policies.errors import TransientError
-from holdfast.ft_policies.services import recovery_priority
+from holdfast.ft_policies.services import RestartPolicy, recovery_priority
 from holdfast.observation.review import Reviewer
 from holdfast.orchestration.incidents import DueRecovery, due_recoveries
 from holdfast.orchestration.jobs.base import CAUSE_TAG, INCIDENT_TAG, PRIORITY_TAG, STREAM_TAG
@@ -29,9 +30,39 @@ log = logging.getLogger(__name__)
 # Dagster's daemon evaluates the sensors every 5 s, in any order. A sensor with an interval of 5 s is
 # skipped whenever its turn comes a moment earlier in the round than it did before.
 TICK_SECONDS = 3
-OBJECT_STORE_BUCKET_SECONDS = 20.0
+OBJECT_STORE_PAUSES = RestartPolicy(first_pause_seconds=20.0, longest_pause_seconds=600.0)
 REVIEW_SECONDS = 10
 _REVIEWER = Reviewer()
+
+
+class StoreOutage(BaseModel):
+    """The cursor: how often a restart of the object store was requested since it was last seen to answer."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    began_at: float = 0.0
+    requested_at: float = 0.0
+    attempts: int = 0
+
+    @classmethod
+    def parse(cls, cursor: str | None) -> "StoreOutage":
+        try:
+            return cls.model_validate_json(cursor or "{}")
+        except ValidationError:
+            return cls()
+
+    @property
+    def pause_seconds(self) -> float:
+        return OBJECT_STORE_PAUSES.pause(self.attempts) if self.attempts else 0.0
+
+    def is_due(self, at: float) -> bool:
+        """Whether the pause is over; a request in the future was made before the clock was set back."""
+        return not 0.0 <= at - self.requested_at < self.pause_seconds
+
+    def next(self, at: float) -> "StoreOutage":
+        """The outage after one more request."""
+        began_at = self.began_at if self.attempts else at
+        return StoreOutage(began_at=began_at, requested_at=at, attempts=self.attempts + 1)
 
 
 # Jobs are targeted by name: with a job object Dagster rebuilds the sensor and warns about that.
@@ -52,14 +83,37 @@ def recovery_sensor(projects: dg.ResourceParam[ProjectResource]) -> dg.SensorRes
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Requests a restart of the embedded object store if it died while streams should run.",
 )
-def object_store_sensor(projects: dg.ResourceParam[ProjectResource]) -> dg.SensorResult:
+def object_store_sensor(
+    context: dg.SensorEvaluationContext, projects: dg.ResourceParam[ProjectResource]
+) -> dg.SensorResult:
     """Request a restart of the object store.
 
     A run, not the sensor, starts it: a start may take longer than a tick may, and a run is visible.
-    Starting it twice is harmless (one file lock); the key only keeps ticks from piling up runs.
+    Starting it twice is harmless (one file lock). One that cannot be started (no program, a full disk) would
+    fail a run each few seconds, each with an alert, for as long as that lasts: so the pauses between them grow.
     """
-    return _request_runs(
-        projects, _object_store, otherwise="the object store answers, or is not needed"
+    outage = StoreOutage.parse(context.cursor)
+
+    def requests(project: Project) -> list[dg.RunRequest]:
+        nonlocal outage
+        at = project.clock.now()
+        if not _is_down(project):
+            outage = StoreOutage()
+        elif outage.is_due(at):
+            outage = outage.next(at)
+            key = f"object-store-{outage.began_at:.0f}-{outage.attempts}"
+            return [dg.RunRequest(run_key=key, tags={CAUSE_TAG: "object_store_down"})]
+        return []
+
+    result = _request_runs(
+        projects,
+        requests,
+        otherwise="the object store answers, is not needed, or was requested to start a short time ago",
+    )
+    return dg.SensorResult(
+        run_requests=result.run_requests,
+        skip_reason=result.skip_reason,
+        cursor=outage.model_dump_json(),
     )
 
 
@@ -118,13 +172,6 @@ def _recovery(due: DueRecovery, objective_seconds: float) -> dg.RunRequest:
 
 def _cause(detail: JsonObject) -> str:
     return str(detail.get("cause") or detail.get("health") or "unknown")
-
-
-def _object_store(project: Project) -> list[dg.RunRequest]:
-    if not _is_down(project):
-        return []
-    bucket = int(project.store.now() // OBJECT_STORE_BUCKET_SECONDS)
-    return [dg.RunRequest(run_key=f"object-store-{bucket}", tags={CAUSE_TAG: "object_store_down"})]
 
 
 def _is_down(project: Project) -> bool:

@@ -216,9 +216,9 @@ def test_a_run_keeps_its_claim_while_it_waits_for_a_rare_heartbeat(
     project: SimulatedProject,
 ) -> None:
     project.timing_changes["heartbeat_seconds"] = 60.0
-    project.timing_changes["lease_seconds"] = project.timing_changes[
-        "secondary_lease_seconds"
-    ] = 120.0
+    project.timing_changes["lease_seconds"] = project.timing_changes["secondary_lease_seconds"] = (
+        120.0
+    )
     project.timing_changes["dispatch_seconds"] = 1000.0
     pause, renewed = PauseThat(), list[float]()
     recover = Recover(

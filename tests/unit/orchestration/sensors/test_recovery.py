@@ -8,7 +8,11 @@ import pytest
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.tiers import OFF, Tier
 from holdfast.orchestration.incidents import open_recovery
-from holdfast.orchestration.sensors.recovery import object_store_sensor, recovery_sensor
+from holdfast.orchestration.sensors.recovery import (
+    StoreOutage,
+    object_store_sensor,
+    recovery_sensor,
+)
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
     DesiredState,
@@ -20,6 +24,7 @@ from holdfast.resources.control_store.sample_names import SampleName
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recovery_sensor import incidents, requested, tick
 from tests.builders.streams import CLICKS, a_dead_primary, a_primary, a_wanted_stream
+from tests.fakes.clocks import SteppedClock
 from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 
@@ -190,18 +195,74 @@ def test_a_control_store_that_is_away_is_a_skipped_tick(projects: SimulatedProje
     assert result.skip_reason.skip_message == "locked (wait)"
 
 
+def look_at_the_object_store(
+    projects: SimulatedProjects, cursor: str | None = None
+) -> tuple[list[str | None], str | None]:
+    """The keys of the runs that are requested, and the cursor after it."""
+    context = dg.build_sensor_context(cursor=cursor)
+    result = object_store_sensor(context, projects=projects)
+    assert isinstance(result, dg.SensorResult)
+    return [request.run_key for request in result.run_requests or []], result.cursor
+
+
 def test_a_dead_object_store_is_brought_back_while_streams_are_wanted(
     projects: SimulatedProjects,
 ) -> None:
-    def asked() -> int:
-        result = object_store_sensor(projects=projects)
-        assert isinstance(result, dg.SensorResult)
-        return len(result.run_requests or [])
-
     projects.object_store_serves = False
-    assert asked() == 0, "it is not needed"
+    assert look_at_the_object_store(projects)[0] == [], "it is not needed"
     with projects.open() as project:
         a_wanted_stream(project)
-    assert asked() == 1
+    assert len(look_at_the_object_store(projects)[0]) == 1
     projects.object_store_serves = True
-    assert asked() == 0
+    assert look_at_the_object_store(projects)[0] == []
+
+
+def test_an_object_store_that_cannot_be_started_gets_ever_fewer_runs() -> None:
+    """A failed run each 20 s is 4,300 a day, each with its files and an alert."""
+    outage, requested = StoreOutage(), list[int]()
+    for second in range(0, 86_400, 5):
+        if outage.is_due(second):
+            outage = outage.next(second)
+            requested.append(second)
+    assert requested[:6] == [0, 20, 60, 140, 300, 620]
+    assert len(requested) < 6 + 24 * 6
+
+
+def test_a_restart_of_the_object_store_is_not_requested_again_in_its_pause(
+    projects: SimulatedProjects,
+) -> None:
+    projects.object_store_serves = False
+    with projects.open() as project:
+        a_wanted_stream(project)
+    clock = projects.clock = SteppedClock()
+    [first], cursor = look_at_the_object_store(projects)
+    clock.step(15.0)
+    none, cursor = look_at_the_object_store(projects, cursor)
+    clock.step(5.0)
+    [second], cursor = look_at_the_object_store(projects, cursor)
+    assert none == []
+    assert first != second
+
+
+def test_an_object_store_that_died_again_is_started_at_once(projects: SimulatedProjects) -> None:
+    projects.object_store_serves = False
+    with projects.open() as project:
+        a_wanted_stream(project)
+    keys, cursor = look_at_the_object_store(projects)
+    assert look_at_the_object_store(projects, cursor)[0] == []
+    projects.object_store_serves = True
+    cursor = look_at_the_object_store(projects, cursor)[1]
+    projects.object_store_serves = False
+    assert len(look_at_the_object_store(projects, cursor)[0]) == len(keys) == 1
+
+
+def test_no_restart_of_the_object_store_waits_for_a_clock_that_was_set_back(
+    projects: SimulatedProjects,
+) -> None:
+    projects.object_store_serves = False
+    with projects.open() as project:
+        a_wanted_stream(project)
+    clock = projects.clock = SteppedClock()
+    cursor = look_at_the_object_store(projects)[1]
+    clock.step(-3600.0)
+    assert len(look_at_the_object_store(projects, cursor)[0]) == 1
