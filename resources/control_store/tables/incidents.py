@@ -34,6 +34,15 @@ _NOW = sa.select(store_now().label("now"))
 _GET = sa.select(incidents).where(incidents.c.id == sa.bindparam("of_id"))
 _BY_KEY = sa.select(incidents).where(incidents.c.key == sa.bindparam("of_key"))
 _ALL = sa.select(incidents).order_by(incidents.c.opened_at.desc(), incidents.c.id)
+_NEWEST_KEY = (  # by its number, which may have more digits than the one before
+    sa.select(incidents.c.key)
+    .where(
+        incidents.c.stream == sa.bindparam("of_stream"),
+        sa.func.rtrim(incidents.c.key, "0123456789") == sa.bindparam("of_key", type_=sa.Text),
+    )
+    .order_by(sa.func.length(incidents.c.key).desc(), incidents.c.key.desc())
+    .limit(1)
+)
 _CLAIM = (
     sa.update(incidents)
     .where(
@@ -110,10 +119,10 @@ class Incidents:
         """Report a failure that was observed at `since`, which may not be the first of this key.
 
         Incidents that were closed before count as other failures: the keys are `<key>/1`, `<key>/2`
-        and so on. `None` if one was closed after: then the observation is out of date. One that will be closed
-        in the future was closed before the clock was set back.
+        and so on, after the newest one that is not pruned. `None` if one was closed after: then the observation is out
+        of date. One that will be closed in the future was closed before the clock was set back.
         """
-        number = 1
+        number = self._newest_number(stream, key)
         while True:
             incident = self.open(
                 stream=stream,
@@ -128,6 +137,12 @@ class Incidents:
             if incident.closed_at is None or since <= incident.closed_at <= self._now():
                 return None
             number += 1
+
+    def _newest_number(self, stream: str, key: str) -> int:
+        """The number of the newest incident of this key, in one query however many there were; 1 if there is none."""
+        values = {"of_stream": stream, "of_key": f"{key}/"}
+        rows = self._database.fetch(_NEWEST_KEY, values)
+        return int(rows[0]["key"].removeprefix(f"{key}/") or 1) if rows else 1
 
     def _now(self) -> float:
         return float(self._database.fetch(_NOW)[0]["now"])

@@ -83,17 +83,6 @@ def _has_newer(table: sa.Table) -> sa.Exists:
     return sa.exists().where(newer.c.stream == table.c.stream, newer.c.id > table.c.id)
 
 
-def _without_number(key: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
-    return sa.func.rtrim(key, "0123456789")
-
-
-_other = incidents.alias("other")
-# The next incident of the same failure is numbered after those before it: they go together.
-_NEEDS_NUMBER = _without_number(incidents.c.key).in_(
-    sa.select(_without_number(_other.c.key)).where(
-        sa.or_(_other.c.closed_at.is_(None), _other.c.closed_at >= _BEFORE)
-    )
-)
 _RECORDS = {
     "journal": _oldest(journal, journal.c.at < _BEFORE),
     "decisions": _oldest(decisions, decisions.c.at < _BEFORE, _has_newer(decisions)),
@@ -102,7 +91,6 @@ _RECORDS = {
         incidents,
         incidents.c.state == IncidentState.CLOSED,
         incidents.c.closed_at < _BEFORE,
-        ~_NEEDS_NUMBER,
     ),
 }
 _newer_restore = restores.alias("newer_restore")

@@ -9,6 +9,7 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import FORGOTTEN
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
+    Incident,
     EndedBy,
     Phase,
     ReplicaState,
@@ -134,23 +135,24 @@ class TestRecords:
             "passive_replication"
         ]
 
-    def test_an_open_incident_stays_with_the_numbers_before_it(self, store: ControlStore) -> None:
-        def report(key: str) -> str:
+    def test_closed_incidents_of_a_failure_that_comes_again_and_again_go(
+        self, store: ControlStore
+    ) -> None:
+        def report(key: str) -> Incident:
             opened = store.incidents.open_next(
-                stream="words", key=key, kind=IncidentKind.INPUT_DIFFERS, detail={}, since=LATER
+                stream="words", key=key, kind=IncidentKind.INPUT_AWAY, detail={}, since=LATER
             )
             assert opened is not None
-            return opened.id
+            return opened
 
-        for key in ("words/a", "words/b", "words/a"):
-            last = report(key)
-            if key == "words/b" or len(store.incidents.of("words", open_only=False)) == 1:
-                store.incidents.close(last, "mended")
-        assert store.retention.prune_records(before=LATER)["incidents"] == 1
-        keys = {incident.key for incident in store.incidents.of("words", open_only=False)}
-        assert keys == {"words/a/1", "words/a/2"}
-        store.incidents.close(last, "mended")
-        assert store.retention.prune_records(before=LATER)["incidents"] == 2
+        for key in ["words/b", *["words/a"] * 10]:
+            store.incidents.close(report(key).id, "mended")
+        last = report("words/a")
+        assert store.retention.prune_records(before=LATER)["incidents"] == 11
+        assert [row.key for row in store.incidents.of("words", open_only=False)] == ["words/a/11"]
+        assert report("words/a").id == last.id
+        store.incidents.close(last.id, "mended")
+        assert report("words/a").key == "words/a/12"
 
     def test_rows_of_dropped_snapshots_go_and_others_stay(self, store: ControlStore) -> None:
         for snapshot, epoch in (("s1", 1), ("s2", 2), ("s3", 3)):
