@@ -1,5 +1,6 @@
 """The hourly retention: deletes what no recovery, restore or report needs any more."""
 
+import errno
 import logging
 import os
 import shutil
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 NAMES_KEPT_LONGER = 2
 """How many times longer than the source keeps its files their names are kept."""
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 
 
@@ -197,17 +199,30 @@ def _replica_logs(rows: Sequence[ReplicaRow]) -> Iterator[Path]:
     return (Path(row.folder) / name for row in rows if row.host == HOST for name in REPLICA_LOGS)
 
 
-def _cut(log: Path, limit: int) -> bool:
+def _cut(file: Path, limit: int) -> bool:
     """Move the content of a log to `<name>.1` if it is too long; its writer goes on with the same, empty file.
 
     All writers append, so what they write next is at the new end. A line that is written while the content is copied
-    may be lost.
+    may be lost. On a full disk all of it is: the log may be what fills the disk.
     """
     try:
-        if log.stat().st_size <= limit:
+        if file.stat().st_size <= limit:
             return False
-        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
-        os.truncate(log, 0)
+        _copy_unless_full(file, file.with_name(f"{file.name}.1"))
+        os.truncate(file, 0)
     except FileNotFoundError:
         return False
+    except OSError as error:
+        log.warning("the log %s is not cut: %s", file, error)
+        return False
     return True
+
+
+def _copy_unless_full(file: Path, copy: Path) -> None:
+    try:
+        shutil.copyfile(file, copy)
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        log.warning("the log %s is cut without a copy: %s", file, error)
+        copy.unlink(missing_ok=True)

@@ -57,12 +57,12 @@ def prune(
     context: dg.OpExecutionContext, config: PruneConfig, projects: dg.ResourceParam[ProjectResource]
 ) -> None:
     """Prune each stream, then the records of the whole project; a stream that fails does not hold up the others."""
-    failures = _StreamFailures(context)
+    failures = _Failures(context)
     with dagster_errors(), projects.open() as project:
         for name in _chosen_streams(project, config.streams):
             with failures.collect(name):
                 _prune_stream(context, project, name, dry_run=config.dry_run)
-        counts = {} if config.dry_run else _prune_all(context, project)
+        counts = {} if config.dry_run else _prune_all(context, project, failures)
         pruned_counts = {f"{kind}_pruned": count for kind, count in counts.items()}
         context.add_output_metadata({**pruned_counts, "dry_run": config.dry_run})
         failures.raise_if_any("pruned")
@@ -73,35 +73,35 @@ def _chosen_streams(project: Project, names: Sequence[str]) -> list[str]:
     return [project.config.stream(name).name for name in names] or sorted(project.config.streams)
 
 
-class _StreamFailures:
-    """What failed, by stream: a job over many streams goes on, and fails at its end."""
+class _Failures:
+    """What failed, by stream or other part: a job over many goes on, and fails at its end."""
 
     def __init__(self, context: dg.OpExecutionContext) -> None:
         self._context = context
         self._errors: dict[str, Exception] = {}
 
     @contextmanager
-    def collect(self, stream: str) -> Iterator[None]:
-        """Keep the first error of this stream for the end."""
+    def collect(self, part: str) -> Iterator[None]:
+        """Keep the first error of this part for the end."""
         try:
             yield
         except Exception as error:  # a damaged table raises what its library raises
-            self._context.log.warning("%s failed: %s", stream, error, exc_info=error)
-            self._errors.setdefault(stream, error)
+            self._context.log.warning("%s failed: %s", part, error, exc_info=error)
+            self._errors.setdefault(part, error)
 
     def raise_if_any(self, done: str) -> None:
-        """Raise one error that names the streams and causes; it is transient if trying again helps one of them."""
+        """Raise one error that names the parts and causes; it is transient if trying again helps one of them."""
         if not self._errors:
             return
         causes = "; ".join(
-            f"{stream}: {error if isinstance(error, HoldfastError) else repr(error)}"
-            for stream, error in self._errors.items()
+            f"{part}: {error if isinstance(error, HoldfastError) else repr(error)}"
+            for part, error in self._errors.items()
         )
         errors = list(self._errors.values())
         hints = [error.hint for error in errors if isinstance(error, HoldfastError) and error.hint]
         is_transient = any(isinstance(error, TransientError) for error in errors)
         raise (TransientError if is_transient else PermanentError)(
-            f"{len(errors)} streams were not {done}: {causes}", hint="; ".join(dict.fromkeys(hints))
+            f"not {done}: {causes}", hint="; ".join(dict.fromkeys(hints))
         ) from errors[0]
 
 
@@ -117,24 +117,34 @@ def _prune_stream(
         context.log.info("%s: %s epochs, %s file names pruned", name, epochs, names_pruned)
 
 
-def _prune_all(context: dg.OpExecutionContext, project: Project) -> dict[str, int]:
-    """Delete the old records of the whole project; returns how many of each kind."""
-    names = sorted(project.config.streams)
-    for log in rotate_logs(project, streams=names):
-        context.log.info("rotated %s", log)
+def _prune_all(
+    context: dg.OpExecutionContext, project: Project, failures: _Failures
+) -> dict[str, int]:
+    """Delete the old records of the whole project; returns how many of each kind.
+
+    What fails, such as the storage of Dagster while it is locked, keeps nothing else from being deleted.
+    """
+    names, counts = sorted(project.config.streams), dict[str, int]()
+    with failures.collect("the logs"):
+        for log in rotate_logs(project, streams=names):
+            context.log.info("rotated %s", log)
+    with failures.collect("the records"):
+        counts |= prune_records(project, streams=names)
+    with failures.collect("the runs of Dagster"):
+        counts["dagster_runs"] = prune_dagster(context.instance, _dagster_limits(project))
+    with failures.collect("the file of the control store"):
+        if pages := project.store.retention.release_space():
+            context.log.info("%s pages of the control store given back", pages)
+    return counts
+
+
+def _dagster_limits(project: Project) -> DagsterLimits:
     now, retention = project.clock.now(), project.config.deployment.retention
-    limits = DagsterLimits(
+    return DagsterLimits(
         runs=now - retention.dagster,
         routine=now - min(retention.routine_runs, retention.dagster),
         ticks=now - retention.skipped_ticks,
     )
-    counts = {
-        **prune_records(project, streams=names),
-        "dagster_runs": prune_dagster(context.instance, limits),
-    }
-    if pages := project.store.retention.release_space():
-        context.log.info("%s pages of the control store given back", pages)
-    return counts
 
 
 def _report(
@@ -222,7 +232,7 @@ def compact(
 ) -> None:
     """Compact each stream; one that cannot be compacted does not hold up the others."""
     metadata: dict[str, dg.MetadataValue] = {}
-    failures = _StreamFailures(context)
+    failures = _Failures(context)
     with dagster_errors(), projects.open() as project:
         for name in _chosen_streams(project, config.streams):
             with failures.collect(name):

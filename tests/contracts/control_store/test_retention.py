@@ -9,8 +9,8 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import FORGOTTEN
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
-    Incident,
     EndedBy,
+    Incident,
     Phase,
     ReplicaState,
     SnapshotState,

@@ -1,5 +1,8 @@
 """The hourly retention on a simulated project: epochs, records, folders, logs and runs of Dagster."""
 
+import errno
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +85,26 @@ def test_a_log_that_has_grown_too_long_is_moved_away_under_its_writer(
     assert log.read_bytes() == b"next"
     assert log.with_name("dagster.log.1").stat().st_size == limit + 1
     assert rotate_logs(project, streams=[CLICKS]) == []
+
+
+def test_a_log_that_has_filled_the_disk_is_cut_without_a_copy(
+    project: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, unreadable = (project.config.home / "logs" / f"{name}.log" for name in ("a", "b"))
+    full.parent.mkdir(parents=True)
+    for log in (full, unreadable):
+        log.write_bytes(b"x" * (project.config.deployment.retention.log_size + 1))
+
+    def copyfile(log: Path, copy: Path) -> None:
+        copy.write_text("a part")
+        error = errno.ENOSPC if log == full else errno.EIO
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    assert rotate_logs(project, streams=[CLICKS]) == [str(full)]
+    assert full.read_bytes() == b""
+    assert not full.with_name("a.log.1").exists()
+    assert unreadable.read_bytes() != b"", "the others are cut all the same"
 
 
 def limits(*, runs: float = 1.0, routine: float = 1.0, ticks: float = 1.0) -> DagsterLimits:

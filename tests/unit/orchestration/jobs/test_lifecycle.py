@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import dagster as dg
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from holdfast.assets import project_resource
 from holdfast.ft_policies.tiers import Switches
 from holdfast.orchestration.definitions import build_definitions
+from holdfast.orchestration.jobs import maintenance
 from holdfast.resources.control_store.records import (
     DesiredState,
     EndedBy,
@@ -357,8 +358,27 @@ def test_a_stream_whose_table_is_damaged_does_not_hold_up_the_pruning_of_others(
     assert not result.success
     [failed] = result.get_step_failure_events()
     error = failed.step_failure_data.error
-    assert "1 streams were not pruned: damaged: " in error.to_string()
+    assert "not pruned: damaged: " in error.to_string()
     with projects.open() as project:
         rows = project.store.snapshots.of("orders", available_only=False)
         assert [row.epoch for row in rows if row.state is SnapshotState.DROPPED] == [1, 0]
         assert not project.store.samples.latest("orders"), "records of the project were pruned, too"
+
+
+def test_logs_that_cannot_be_cut_keep_no_records_from_being_pruned(
+    projects: SimulatedProjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_resource, "RETRIES", 0)
+
+    def rotate_logs(*_: object, **__: object) -> NoReturn:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(maintenance, "rotate_logs", rotate_logs)
+    with projects.open() as project:
+        old = Sample(stream=CLICKS, replica="r", name=SampleName.CPU_CORES, value=1.0, at=1.0)
+        project.store.samples.write([old])
+    result = ran(projects, "prune_snapshots", "prune", {})
+    [failed] = result.get_step_failure_events()
+    assert "not pruned: the logs: " in failed.step_failure_data.error.to_string()
+    with projects.open() as project:
+        assert not project.store.samples.latest(CLICKS)
