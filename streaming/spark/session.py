@@ -155,6 +155,7 @@ def _conf(spec: ReplicaSpec, faster: str) -> dict[str, str]:
     }
     elsewhere = {"spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     logs = f'"-Dlog4j2.configurationFile=file:{LOGGING}" "-Dholdfast.folder={spec.folder}"'
+    temporary = place_temporary_files(spec.folder)
     declared_options = resources.spark_conf.get(JAVA_OPTIONS, "")
     return {
         "spark.app.name": f"holdfast-{spec.stream.name}",
@@ -167,8 +168,21 @@ def _conf(spec: ReplicaSpec, faster: str) -> dict[str, str]:
         "spark.driver.memory": resources.driver_memory,
         **resolve_references(resources.spark_conf, os.environ),
         **FIXED_SPARK_CONF,
-        JAVA_OPTIONS: f"{logs} {faster} {declared_options}".strip(),
+        JAVA_OPTIONS: f"{logs} {temporary} {faster} {declared_options}".strip(),
     }
+
+
+def place_temporary_files(folder: Path) -> str:
+    """The option that lets Java keep its temporary files in the folder of the replica, which goes with it.
+
+    Java deletes them when it ends, and not when it is killed: with RocksDB's library 15 MB for each lost driver. As
+    there are libraries among them, a folder that forbids execution has none.
+    """
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return ""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return f'"-Djava.io.tmpdir={temporary}"'
 
 
 def _is_local(spec: ReplicaSpec) -> bool:

@@ -44,6 +44,7 @@ RUN = textwrap.dedent("""
     assert "--properties-file" in arguments_of(java)
     started = [child.pid for child in psutil.Process().children(recursive=True)]
     assert not any(secret in arguments_of(pid) for pid in {java, *started})
+    assert spark._jvm.System.getProperty("java.io.tmpdir") == f"{sys.argv[1]}/tmp"
     beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
     names = [bean.getName() for bean in beans]
     assert checkpoint_conf(spark) == CHECKPOINT_CONF

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.streaming.spark.session import SUBMIT_ARGUMENTS, launch_java, to_properties
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.streaming.spark.session import (
+    JAVA_OPTIONS,
+    SUBMIT_ARGUMENTS,
+    _conf,
+    launch_java,
+    place_temporary_files,
+    to_properties,
+)
+from tests.builders.replicas import a_spec
 
 
 def test_a_setting_is_one_line_whatever_is_in_it() -> None:
@@ -37,3 +46,24 @@ def test_the_file_is_private_and_gone_once_java_runs(
     )
     assert os.environ[SUBMIT_ARGUMENTS] == "--packages a:b:1 pyspark-shell"
     assert not file.exists()
+
+
+def test_java_keeps_its_temporary_files_where_they_go_with_the_replica(tmp_path: Path) -> None:
+    """A killed Java deletes none of them; `/tmp` would keep them until the next boot of the host."""
+    assert place_temporary_files(tmp_path) == f'"-Djava.io.tmpdir={tmp_path}/tmp"'
+    assert (tmp_path / "tmp").is_dir()
+    assert place_temporary_files(tmp_path), "Java is started a second time if the first start fails"
+
+
+def test_a_folder_that_forbids_execution_gets_no_temporary_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = os.statvfs_result((0,) * 8 + (os.ST_NOEXEC, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: flags)
+    assert place_temporary_files(tmp_path) == ""
+
+
+def test_java_has_the_option(tmp_path: Path) -> None:
+    with ControlStore.open(f"sqlite:///{tmp_path}/control.db") as store:
+        spec = a_spec(tmp_path, store)
+    assert place_temporary_files(spec.folder) in _conf(spec, "")[JAVA_OPTIONS]
