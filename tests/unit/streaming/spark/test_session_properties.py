@@ -50,7 +50,7 @@ def test_the_file_is_private_and_gone_once_java_runs(
 
 def test_java_keeps_its_temporary_files_where_they_go_with_the_replica(tmp_path: Path) -> None:
     """A killed Java deletes none of them; `/tmp` would keep them until the next boot of the host."""
-    assert place_temporary_files(tmp_path) == f'"-Djava.io.tmpdir={tmp_path}/tmp"'
+    assert place_temporary_files(tmp_path) == f'"-Djava.io.tmpdir={tmp_path}/tmp"'  # noqa: S108
     assert (tmp_path / "tmp").is_dir()
     assert place_temporary_files(tmp_path), "Java is started a second time if the first start fails"
 
