@@ -1,5 +1,7 @@
 """How far a stream is behind its input, also while it has no driver: the source is read from outside."""
 
+import logging
+import threading
 from collections.abc import Collection, Sequence
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from holdfast.ft_policies.health import (
     LagReading,
     compute_tolerated_lag,
 )
+from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
@@ -24,12 +27,60 @@ from holdfast.streaming.sources.folder import ListedFile
 from holdfast.streaming.sources.lag import Lag, measure_lag
 from holdfast.streaming.sources.rate import RateSource
 
+log = logging.getLogger(__name__)
+
 OBSERVER = "stream_observer"  # writes the samples of a stream without a driver
+READ_WITHIN_SECONDS = 5.0
 FRESH_SECONDS = 60.0  # a listing of the source may cost much, so it is not repeated sooner
 
 
-def read_lag(project: Project, stream: str) -> Lag | None:
-    """Read the lag from outside a driver; `None` if the source cannot be read now."""
+class _Reading(threading.Thread):
+    """Reads the lag of a stream beside the caller, who waits for a limited time."""
+
+    def __init__(self, project: Project, stream: str) -> None:
+        super().__init__(name=f"lag of {stream}", daemon=True)
+        self._project, self._stream = project, stream
+        self._began_at = SYSTEM_CLOCK.monotonic()
+        self.lag: Lag | None = None
+
+    def run(self) -> None:
+        try:
+            self.lag = _read_lag(self._project, self._stream)
+        except Exception:
+            log.exception("the lag of %s cannot be read", self._stream)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its answer, if there is one, was asked for too long ago."""
+        age_seconds = SYSTEM_CLOCK.monotonic() - self._began_at
+        return not self.is_alive() and age_seconds > FRESH_SECONDS
+
+
+_begun: dict[tuple[str, str], _Reading] = {}
+"""By control store and stream; a reading that hangs stays here, so that no other is begun beside it."""
+
+
+def read_lag(
+    project: Project, stream: str, *, within_seconds: float = READ_WITHIN_SECONDS
+) -> Lag | None:
+    """Read the lag from outside a driver; `None` if the source cannot be read now, or not in time.
+
+    A file system whose server is away may never answer (NFS), and who asks may have other streams to look after. What a
+    slow listing has found is returned by a later call.
+    """
+    key = (project.store.url, stream)
+    reading = _begun.get(key)
+    if reading is None or reading.is_over:
+        reading = _begun[key] = _Reading(project, stream)
+        reading.start()
+        reading.join(within_seconds)
+    if reading.is_alive():
+        return None
+    _begun.pop(key, None)
+    return reading.lag
+
+
+def _read_lag(project: Project, stream: str) -> Lag | None:
     try:
         source = _open_source(project, project.config.stream(stream))
         return measure_lag(project.store, stream, source, at=project.store.now())

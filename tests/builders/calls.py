@@ -1,6 +1,7 @@
 """Counting work instead of time."""
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from types import FrameType
@@ -16,9 +17,11 @@ def count_calls(work: Callable[[], object]) -> Counter[str]:
         elif event == "c_call":
             called[getattr(argument, "__name__", "")] += 1
 
+    threading.setprofile(note)  # of threads that are started meanwhile
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return called

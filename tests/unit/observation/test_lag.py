@@ -2,9 +2,13 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
+import pytest
+
 from holdfast.ft_policies.health import Health
+from holdfast.observation import lag
 from holdfast.observation.lag import OBSERVER, current_lag, read_lag
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.launch import declare
@@ -20,6 +24,7 @@ from tests.builders.calls import count_calls
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.streams import CLICKS, a_heartbeat, a_primary, a_wanted_stream
 from tests.fakes.projects import simulated_projects
+from tests.waiting import wait_until
 
 ROWS = 50
 
@@ -69,18 +74,18 @@ def test_files_that_no_epoch_has_count_from_when_they_arrived(tmp_path: Path) ->
         project.store.ledger.commit(
             LedgerEntry(stream=CLICKS, epoch=0, replica="r1", token=1, rows=1, digest="d")
         )
-        lag = read_lag(project, CLICKS)
-        assert lag is not None
-        assert lag.rows == 3 * ROWS
-        assert 90 <= lag.seconds < 120
+        found = read_lag(project, CLICKS)
+        assert found is not None
+        assert found.rows == 3 * ROWS
+        assert 90 <= found.seconds < 120
 
         project.store.ledger.commit(
             LedgerEntry(stream=CLICKS, epoch=1, replica="r1", token=1, rows=1, digest="d")
         )
-        lag = read_lag(project, CLICKS)
-        assert lag is not None
-        assert lag.rows == 2 * ROWS
-        assert 80 <= lag.seconds < 110
+        found = read_lag(project, CLICKS)
+        assert found is not None
+        assert found.rows == 2 * ROWS
+        assert 80 <= found.seconds < 110
 
 
 def test_for_the_lag_the_index_is_not_asked_for_files_that_were_taken_long_ago(
@@ -91,13 +96,33 @@ def test_for_the_lag_the_index_is_not_asked_for_files_that_were_taken_long_ago(
         for number in range(3):
             file = a_file(tmp_path, number, changed_at=1e9)
             decide(project, number, file, taken_until_ns=2**62)
-        assert count_calls(lambda: read_lag(project, CLICKS))["named"] == 0
+        calls = count_calls(lambda: read_lag(project, CLICKS))
+        assert (calls["measure_lag"], calls["named"]) == (1, 0)
 
 
 def test_the_lag_of_a_source_that_is_away_is_unknown(tmp_path: Path) -> None:
     with open_project(a_stream_of_files(tmp_path)) as project:
         (tmp_path / "input").rmdir()
         assert read_lag(project, CLICKS) is None
+
+
+def test_a_source_that_never_answers_holds_up_its_reader_once_and_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system whose server is away blocks whoever lists it, for as long as that lasts."""
+    answers, listings = threading.Event(), list[str]()
+
+    def measure(*_: object, **__: object) -> Lag:
+        listings.append("begun")
+        answers.wait(30.0)
+        return Lag(rows=7, seconds=7.0)
+
+    with open_project(a_stream_of_files(tmp_path)) as project:
+        monkeypatch.setattr(lag, "measure_lag", measure)
+        assert [read_lag(project, CLICKS, within_seconds=0.01) for _ in range(3)] == [None] * 3
+        assert listings == ["begun"], "one reader is enough"
+        answers.set()
+        wait_until(lambda: read_lag(project, CLICKS) == Lag(rows=7, seconds=7.0))
 
 
 def record(project: Project, replica: str, seconds: list[float], *, every: float = 5.0) -> None:
