@@ -4,8 +4,11 @@ A table, a home folder or snapshots in the same folder as other data would be re
 retention, or overwritten. Two places that are only read may overlap.
 """
 
+import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,6 +23,9 @@ SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 MAY_SHARE_MEMORY = "/dev/shm"  # noqa: S108 - a usual place of checkpoints
 _INVERSE = {"contains": "lies in", "lies in": "contains"}
 MOUNTS = Path("/proc/self/mountinfo")
+ANSWER_SECONDS = 1.0
+_hanging: dict[Path, threading.Thread] = {}
+"""Who waits for a file system that did not answer, by its mount point: nobody else asks it meanwhile."""
 _NETWORK = re.compile(
     r"nfs4?|cifs|smb3|smbfs|ncpfs|afs|ceph|ceph-fuse|glusterfs|lustre|gpfs|beegfs|orangefs|pvfs2|ocfs2|gfs2|sshfs"
     r"|davfs2?|s3fs|mount-s3|gcsfuse|goofys|rclone|juicefs"
@@ -108,8 +114,33 @@ def _find_overlap(place: Place, others: Iterable[Place], home: Place) -> Iterato
 
 
 def resolve_path(root: Path, path: str) -> Path:
-    """An absolute path without symbolic links."""
-    return (root / Path(path).expanduser()).resolve()
+    """An absolute path without symbolic links; with them, where the file system does not answer in time.
+
+    Each command and each tick of a sensor resolves the paths of all streams. If the server of a network file system is
+    away, even that may block for ever: a stream that reads from there must not hold up the others.
+    """
+    absolute = Path(os.path.abspath(root / Path(path).expanduser()))  # noqa: PTH100 - touches no disk
+    mounts = _list_network_mounts()
+    if not mounts:
+        return (root / Path(path).expanduser()).resolve()
+    place = max(filter(absolute.is_relative_to, mounts), default=absolute)
+    hanging = _hanging.get(place)
+    if hanging is not None and hanging.is_alive():
+        return absolute
+    found: list[Path] = []
+    reader = threading.Thread(target=_resolve, args=(root, path, found), daemon=True)
+    reader.start()
+    reader.join(ANSWER_SECONDS)
+    if not found:
+        _hanging[place] = reader
+        return absolute
+    _hanging.pop(place, None)
+    return found[0]
+
+
+def _resolve(root: Path, path: str, found: list[Path]) -> None:
+    with suppress(OSError, RuntimeError):  # links that go round
+        found.append((root / Path(path).expanduser()).resolve())
 
 
 def _find_fault(root: Path, place: Place) -> str | None:
@@ -260,17 +291,32 @@ def _contains(path: str, inner: str) -> bool:
     return inner_url.path.rstrip("/") == folder or inner_url.path.startswith(f"{folder}/")
 
 
+def _list_network_mounts() -> list[Path]:
+    """Where network file systems are mounted, or would be at the first access."""
+    mounted = (line.partition(" - ") for line in _read_mounts())
+    kinds = ((mount, device.split()[0].removeprefix("fuse.")) for mount, _, device in mounted)
+    return [
+        folder
+        for mount, kind in kinds
+        if (kind == "autofs" or _NETWORK.fullmatch(kind))
+        and not (folder := Path(_unescape(mount.split()[4]))).is_relative_to("/proc")
+    ]
+
+
+def _read_mounts() -> list[str]:
+    try:
+        return MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+
+
 def find_network_file_system(path: Path) -> str | None:
     """The kind of network file system that a path is on, such as `nfs4`; `None` if it is on none, or not known.
 
     Several hosts can mount it, and there the locks of SQLite do not hold.
     """
-    try:
-        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return None
     resolved, deepest = path.resolve(), (Path("/"), "")
-    for line in mounts:
+    for line in _read_mounts():
         mount, _, kind = line.partition(" - ")
         folder = Path(_unescape(mount.split()[4]))
         if resolved.is_relative_to(folder) and len(folder.parts) >= len(deepest[0].parts):

@@ -180,7 +180,7 @@ class ProjectConfig:
 
     def resolve_path(self, path: str) -> str:
         """An absolute path: URLs stay as they are, others are relative to the project's folder."""
-        return path if "://" in path else str((self.root / Path(path).expanduser()).resolve())
+        return path if "://" in path else str(resolve_path(self.root, path))
 
 
 def _missing_file(stream: str) -> Problem:

@@ -1,12 +1,14 @@
-"""SQLite is refused on network file systems, where its locks do not hold."""
+"""SQLite is refused on network file systems, where its locks do not hold; one that is away holds nobody up."""
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast.configs import places
-from holdfast.configs.places import find_network_file_system
-from holdfast.configs.project import check
+from holdfast.configs.places import find_network_file_system, resolve_path
+from holdfast.configs.project import ProjectConfig, check
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.store import ControlStore
 from tests.builders.projects import a_project, stream_yaml
@@ -91,3 +93,45 @@ def test_without_a_list_of_mounts_nothing_is_refused(
 ) -> None:
     monkeypatch.setattr(places, "MOUNTS", tmp_path / "nowhere")
     assert find_network_file_system(tmp_path) is None
+
+
+@pytest.fixture
+def asked(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The server of the network file system is away: who asks it waits; the paths that it was asked for."""
+    paths, answers, resolve = list[str](), threading.Event(), Path.resolve
+
+    def wait_below(path: Path, *, strict: bool = False) -> Path:
+        if path.is_relative_to(root / "far"):
+            paths.append(str(path))
+            answers.wait(30.0)
+        return resolve(path, strict)
+
+    monkeypatch.setattr(places, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(Path, "resolve", wait_below)
+    yield paths
+    answers.set()
+
+
+def test_a_file_system_that_never_answers_keeps_no_stream_from_being_loaded(
+    root: Path, asked: list[str]
+) -> None:
+    """It is asked for one path at a time, however many streams read from there and however often they are loaded."""
+    source = {"kind": "files", "format": "jsonl", "schema": "id bigint"}
+    streams = {
+        name: stream_yaml(name=name, source={**source, "path": f"{root}/far/in/{name}"})
+        for name in ("a", "b")
+    }
+    project = a_project(root / "project", near=stream_yaml(name="near"), **streams)
+    for _ in range(3):
+        config = ProjectConfig.load(project, tolerant=True)
+    assert set(config.streams) == {"a", "b", "near"}
+    assert config.resolve_path(f"{root}/far/in/a") == f"{root}/far/in/a"
+    assert len(asked) == 1
+
+
+def test_links_on_a_network_file_system_that_answers_are_followed(root: Path) -> None:
+    (root / "far" / "in").mkdir(parents=True)
+    (root / "far" / "link").symlink_to(root / "far" / "in")
+    assert resolve_path(root, "far/link/x") == root / "far" / "in" / "x"
+    (root / "far" / "round").symlink_to(root / "far" / "round")
+    assert resolve_path(root, "far/round") == root / "far" / "round"
