@@ -18,7 +18,7 @@ from holdfast.configs.units import (
     RowsPerSecond,
     Section,
     Share,
-    Text,
+    matches_pattern,
     relation_error,
 )
 
@@ -91,6 +91,15 @@ class RateSource(Section):
     limit_rows: Count | None = None
 
 
+Pattern = Annotated[
+    str,
+    matches_pattern(
+        r"(?![._/])[^/]+",
+        "a pattern of file names without a folder, such as *.csv: names that begin with . or _ are no input",
+    ),
+]
+
+
 def _default_pattern(validated: dict[str, Any]) -> str:
     return f"*.{validated['format']}"
 
@@ -117,7 +126,7 @@ class FilesSource(Section):
     kind: Literal["files"] = "files"
     path: Location
     format: Literal["parquet", "jsonl", "csv"]
-    pattern: Text = Field(default_factory=_default_pattern)
+    pattern: Pattern = Field(default_factory=_default_pattern)
     columns: Annotated[str, Field(min_length=1, alias="schema"), AfterValidator(check_columns)]
     settle: Pause = 2.0
     poll: Pause = 1.0

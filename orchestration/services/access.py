@@ -130,7 +130,7 @@ def read_token(home: Path) -> str:
 
 
 def _is_foreign(request: WebRequest) -> bool:
-    if request.origin and urlsplit(request.origin).netloc.lower() != request.host.lower():
+    if request.origin and _netloc_of(request.origin) != request.host.lower():
         return True
     return request.fetch_site not in _OWN and not request.is_navigation
 
@@ -144,6 +144,13 @@ def _must_be_json_post(request: WebRequest) -> bool:
 def _is_json_post(request: WebRequest) -> bool:
     media_type = request.content_type.partition(";")[0].strip().lower()
     return request.method == "POST" and media_type == "application/json"
+
+
+def _netloc_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _name_of(host: str) -> str:

@@ -56,6 +56,7 @@ def files(**changes: object) -> dict[str, object]:
         ({"code": "a/" * 5000}, "code"),
         ({"resources": {"folder": "~no-such-user/x"}}, "resources.folder"),
         (files(schema="this is not ; ddl"), "source.schema"),
+        *((files(pattern=pattern), "source.pattern") for pattern in ("a/*.csv", "_*", ".x", "")),
         (files(schema="id bigint, ID string"), "source.schema"),
         (files(schema="id bignumber"), "source.schema"),
         (files(schema="id array<int"), "source.schema"),

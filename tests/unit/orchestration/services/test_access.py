@@ -68,7 +68,9 @@ def test_a_foreign_name_is_refused_even_with_the_token(request_: WebRequest, hos
 
 
 @pytest.mark.parametrize("request_", [PAGE, QUERY, SUBSCRIPTION, SCRIPT])
-@pytest.mark.parametrize("origin", ["https://attacker.example", "http://127.0.0.1:4000", "null"])
+@pytest.mark.parametrize(
+    "origin", ["https://attacker.example", "http://127.0.0.1:4000", "null", "http://["]
+)
 def test_a_page_of_another_server_or_port_is_refused(request_: WebRequest, origin: str) -> None:
     assert status(RULES.refuse(replace(request_, origin=origin))) == 403
 
