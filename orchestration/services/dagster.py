@@ -56,9 +56,9 @@ concurrency:
       - {key: holdfast/queue, value: limited, limit: 4}
 sensors:
   use_threads: true        # side by side: a slow sensor does not delay a recovery
-retention:                 # sensors tick every few seconds: drop skipped ticks early
+retention:                 # sensors tick every few seconds, and a failed tick has a traceback: drop both early
   sensor:
-    purge_after_days: {skipped: 1, success: 14, failure: 30, started: 7}
+    purge_after_days: {skipped: 1, success: 14, failure: 3, started: 7}
   schedule:
     purge_after_days: {skipped: 7, success: 30, failure: 30, started: 7}
 """
@@ -66,6 +66,7 @@ retention:                 # sensors tick every few seconds: drop skipped ticks 
 REPLACED_SETTINGS = {
     "57972c2bba2bfc58a043ba74d9a56d8c63c936a6262f5e2264c8e906398f28d2",
     "7092511f5b24e50270b8099b19b715e3f3356a51b160bd474fa1dadfc05d196d",
+    "b2bcc485461e972f1a453a22757583fd17ab57814a0099288b4f03b3bb56cbaf",
 }
 
 WORKSPACE = """\
