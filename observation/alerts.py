@@ -13,7 +13,7 @@ from holdfast.resources.project import Project
 def find_incident_alerts(project: Project, *, closed_since: float) -> list[Alert]:
     """The alerts of all open incidents, and of those that were closed since then; the same event has the same key."""
     store, at = project.store, project.store.now()
-    wanted = {row.name for row in store.streams.all() if row.is_desired}
+    wanted = store.streams.wanted()
     alerts = [
         alert
         for incident in store.incidents.of(None)

@@ -7,6 +7,7 @@ with all reasons, is made only where it is stored or shown. The review writes no
 `holdfast.orchestration.sensors.tier_review` records new decisions and asks for the switches.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
@@ -16,7 +17,7 @@ import numpy as np
 from holdfast.configs.controller import Bounds, Controller
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS, Prices
-from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.prediction.calibration import Score, calibrate, newest_scores
 from holdfast.ft_policies.prediction.model import Fit, Prediction
 from holdfast.ft_policies.prediction.past import PastPrediction
@@ -32,6 +33,8 @@ from holdfast.observation.reports.recoveries import predict_recoveries
 from holdfast.resources.control_store.records import DecisionRow, Slot, StreamRow
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
+
+log = logging.getLogger(__name__)
 
 AHEAD_SECONDS = 60.0  # a new secondary is launched, rehearses and has its state by then
 MISSES_COUNT_SECONDS = 24 * 3600.0
@@ -52,9 +55,29 @@ class Reviewer:
         """Choose a tier for each stream that should run, pinned ones included.
 
         Streams with the same prices, estimator and policy are evaluated together; `last` has the last
-        decision about each stream.
+        decision about each stream. If that fails for an unexpected reason, each is reviewed alone, so that the
+        others still are.
         """
         rows = _running(project)
+        try:
+            return self._review(project, rows, last)
+        except TransientError:
+            raise
+        except Exception:
+            log.exception("the streams cannot be reviewed together")
+        reviews: list[tuple[Candidates, Choice]] = []
+        for row in rows:
+            try:
+                reviews += self._review(project, [row], last)
+            except TransientError:
+                raise
+            except Exception:
+                log.exception("%s cannot be reviewed", row.name)
+        return reviews
+
+    def _review(
+        self, project: Project, rows: Sequence[StreamRow], last: Mapping[str, DecisionRow]
+    ) -> list[tuple[Candidates, Choice]]:
         groups: dict[object, list[StreamInputs]] = {}
         for inputs in self.gather(project, rows, last):
             key = _group_key(project.config.stream(inputs.stream))
@@ -173,12 +196,22 @@ class _Fitted:
 
 
 def _running(project: Project) -> list[StreamRow]:
-    """The streams that should run and are declared."""
-    return [
-        row
-        for row in project.store.streams.all()
-        if row.is_desired and row.name in project.config.streams
-    ]
+    """The streams that should run and are declared, without those whose row cannot be read."""
+    streams, declared = project.store.streams, project.config.streams
+    try:
+        return [row for row in streams.all() if row.is_desired and row.name in declared]
+    except PermanentError:
+        log.exception("the streams cannot be read together")
+    rows = (_find_row(project, name) for name in sorted(streams.wanted() & declared.keys()))
+    return [row for row in rows if row is not None]
+
+
+def _find_row(project: Project, stream: str) -> StreamRow | None:
+    try:
+        return project.store.streams.get(stream)
+    except PermanentError:
+        log.exception("%s cannot be reviewed", stream)
+        return None
 
 
 def choose(

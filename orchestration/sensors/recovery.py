@@ -176,8 +176,8 @@ def _cause(detail: JsonObject) -> str:
 
 def _is_down(project: Project) -> bool:
     embedded = project.embedded_s3()
-    wanted = any(row.is_desired for row in project.store.streams.all())
-    return embedded is not None and wanted and not embedded.alive()
+    wanted = embedded is not None and project.store.streams.wanted()
+    return embedded is not None and bool(wanted) and not embedded.alive()
 
 
 def _switches(project: Project) -> list[dg.RunRequest]:

@@ -1,6 +1,7 @@
 """A mistake in the file of one stream, or an error in its records, is that stream's alone."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,21 @@ import sqlalchemy as sa
 
 from holdfast.configs.loading import InvalidConfig
 from holdfast.configs.project import ProjectConfig
+from holdfast.configs.stream import StreamDeclaration
+from holdfast.observation import review
+from holdfast.observation.alerts import find_incident_alerts
+from holdfast.observation.review import Reviewer
+from holdfast.orchestration.sensors.tier_review import due_switches
 from holdfast.resources.control_store.records import DesiredState
+from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.notifiers import AlertKind
 from holdfast.resources.project import open_project
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recovery_sensor import tick
-from tests.builders.streams import a_dead_primary, a_wanted_stream
+from tests.builders.reviews import AT_ONCE
+from tests.builders.streams import a_dead_primary, a_wanted_stream, commit_epochs
 from tests.cli import holdfast_json, run_holdfast
+from tests.fakes.clocks import shift_clock
 from tests.fakes.projects import SimulatedProjects, simulated_projects
 
 REPOSITORY = Path(__file__).parents[4]
@@ -72,17 +82,62 @@ def test_an_operator_can_act_on_streams_beside_a_broken_file(tmp_path: Path) -> 
     assert "runs as declared" in of_beta.output
 
 
+def spoil_the_row(projects: SimulatedProjects, stream: str) -> None:
+    with open_project(projects.root) as project:
+        engine = sa.create_engine(project.config.control_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE streams SET tier = 'nonsense' WHERE name = '{stream}'")  # noqa: S608
+    engine.dispose()
+
+
 def test_an_error_in_the_records_of_a_stream_does_not_end_the_tick(tmp_path: Path) -> None:
     projects = simulated_projects(tmp_path, "alpha", "beta")
     with projects.open() as project:
         a_dead_primary(project, "a1", "alpha")
         a_dead_primary(project, "b1", "beta")
-    with open_project(tmp_path) as project:
-        engine = sa.create_engine(project.config.control_url)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE streams SET tier = 'nonsense' WHERE name = 'alpha'")
-    engine.dispose()
+    spoil_the_row(projects, "alpha")
     assert recovered(projects) == ["beta"]
+
+
+def test_an_error_in_the_records_of_a_stream_leaves_the_others_their_reviews_and_alerts(
+    tmp_path: Path,
+) -> None:
+    projects = simulated_projects(tmp_path, "alpha", "beta", controller=AT_ONCE)
+    with projects.open() as project:
+        for stream in ("alpha", "beta"):
+            a_dead_primary(project, f"{stream}1", stream)
+            commit_epochs(project, 1, name=stream)
+    spoil_the_row(projects, "alpha")
+    assert recovered(projects) == ["beta"]
+    with projects.open() as project:
+        shift_clock(project.store, 86_400.0)
+        kinds = {(row.stream, row.kind) for row in find_incident_alerts(project, closed_since=0.0)}
+        due = due_switches(project, Reviewer())
+    assert kinds == {
+        ("beta", AlertKind.INCIDENT_OPEN),
+        ("beta", AlertKind.OBJECTIVE_MISSED),
+    }
+    assert [switch.decision.stream for switch in due] == ["beta"]
+
+
+def test_a_stream_that_cannot_be_reviewed_leaves_the_others_their_reviews(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = simulated_projects(tmp_path, "alpha", "beta", controller=AT_ONCE)
+
+    def measure(store: ControlStore, declared: Sequence[StreamDeclaration]) -> object:
+        if any(stream.name == "alpha" for stream in declared):
+            raise ZeroDivisionError
+        return review_measurements(store, declared)
+
+    with projects.open() as project:
+        for stream in ("alpha", "beta"):
+            a_wanted_stream(project, stream)
+            commit_epochs(project, 1, name=stream)
+        review_measurements = review.measure
+        monkeypatch.setattr(review, "measure", measure)
+        due = due_switches(project, Reviewer())
+    assert [switch.decision.stream for switch in due] == ["beta"]
 
 
 PRICES = (REPOSITORY / "configs" / "price_lists" / "on_demand.yaml").read_text(encoding="utf-8")
