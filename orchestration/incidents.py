@@ -8,8 +8,10 @@ secondary that has taken over opens the same incident as the sensor.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 from uuid import uuid4
 
 from holdfast.ft_policies.errors import TransientError
@@ -52,6 +54,8 @@ from holdfast.resources.control_store.tables.incidents import (
 )
 from holdfast.resources.project import Project
 
+Seen = TypeVar("Seen")
+
 log = logging.getLogger(__name__)
 
 BUCKET_SECONDS = 60.0
@@ -76,29 +80,33 @@ def due_recoveries(project: Project) -> list[DueRecovery]:
     it fences a replica. A stream that cannot be observed for an unexpected reason is logged, so that the others
     still are.
     """
-    names = sorted(project.config.streams)
     # The open incidents first: see `_incident`.
-    open_incidents = {name: open_recoveries(project, name) for name in names}
-    statuses = _observe_all(project, names)
+    open_incidents = _for_each(sorted(project.config.streams), partial(open_recoveries, project))
+    statuses = observe_all(project, list(open_incidents))
     silent = [name for name in statuses if statuses[name].needs_second_look]
     if silent:
         looks = (project.timings(name).second_look_seconds for name in silent)
         project.clock.sleep(min(max(looks), LONGEST_LOOK_SECONDS))
-        statuses |= _observe_all(project, silent)
+        statuses |= observe_all(project, silent)
     due = [_due_recovery(project, statuses[name], open_incidents[name]) for name in statuses]
     return [recovery for recovery in due if recovery is not None]
 
 
-def _observe_all(project: Project, names: Sequence[str]) -> dict[str, StreamStatus]:
-    statuses: dict[str, StreamStatus] = {}
+def observe_all(project: Project, names: Sequence[str]) -> dict[str, StreamStatus]:
+    """Observe these streams; one that cannot be observed for an unexpected reason is logged and left out."""
+    return _for_each(names, partial(observe_stream, project))
+
+
+def _for_each(names: Sequence[str], look: Callable[[str], Seen]) -> dict[str, Seen]:
+    seen: dict[str, Seen] = {}
     for name in names:
         try:
-            statuses[name] = observe_stream(project, name)
+            seen[name] = look(name)
         except TransientError:
             raise
         except Exception:
             log.exception("%s cannot be observed", name)
-    return statuses
+    return seen
 
 
 def _due_recovery(

@@ -5,7 +5,8 @@ import dagster as dg
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.playbooks.drill import objection
-from holdfast.observation.status import StreamStatus, observe_stream
+from holdfast.observation.status import StreamStatus
+from holdfast.orchestration.incidents import observe_all
 from holdfast.orchestration.jobs.base import build_check_job, build_schedule, request_scheduled_run
 from holdfast.orchestration.jobs.choices import FaultChoice
 from holdfast.orchestration.jobs.drills import (
@@ -50,7 +51,7 @@ def durable_snapshots(
     """Request one snapshot for each running stream; stopped ones are skipped."""
     try:
         with projects.open() as project:
-            statuses = [observe_stream(project, name) for name in sorted(project.config.streams)]
+            statuses = list(observe_all(project, sorted(project.config.streams)).values())
     except TransientError as error:
         return dg.SkipReason(f"{error} ({error.hint})")
     idle = [f"{row.name} is {row.verdict.health}" for row in statuses if not _can_ship(row)]

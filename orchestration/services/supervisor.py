@@ -159,8 +159,9 @@ def supervise(commands: dict[str, Sequence[str]], stop: threading.Event) -> None
 
     def starter(command: Sequence[str]) -> Callable[[], Running]:
         def start() -> Running:
-            started.append(subprocess.Popen(command))  # noqa: S603 - commands are our own
-            return started[-1]
+            process = subprocess.Popen(command)  # noqa: S603 - commands are our own
+            started[:] = [*(other for other in started if other.poll() is None), process]
+            return process
 
         return start
 

@@ -2,8 +2,10 @@
 
 import shutil
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import sqlalchemy as sa
 
@@ -13,6 +15,7 @@ from holdfast.configs.stream import StreamDeclaration
 from holdfast.observation import review
 from holdfast.observation.alerts import find_incident_alerts
 from holdfast.observation.review import Reviewer
+from holdfast.orchestration.schedules import durable_snapshots
 from holdfast.orchestration.sensors.tier_review import due_switches
 from holdfast.resources.control_store.records import DesiredState
 from holdfast.resources.control_store.store import ControlStore
@@ -21,7 +24,7 @@ from holdfast.resources.project import open_project
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.recovery_sensor import tick
 from tests.builders.reviews import AT_ONCE
-from tests.builders.streams import a_dead_primary, a_wanted_stream, commit_epochs
+from tests.builders.streams import a_dead_primary, a_primary, a_wanted_stream, commit_epochs
 from tests.cli import holdfast_json, run_holdfast
 from tests.fakes.clocks import shift_clock
 from tests.fakes.projects import SimulatedProjects, simulated_projects
@@ -97,6 +100,33 @@ def test_an_error_in_the_records_of_a_stream_does_not_end_the_tick(tmp_path: Pat
         a_dead_primary(project, "b1", "beta")
     spoil_the_row(projects, "alpha")
     assert recovered(projects) == ["beta"]
+
+
+def test_an_incident_that_cannot_be_read_does_not_end_the_tick(tmp_path: Path) -> None:
+    projects = simulated_projects(tmp_path, "alpha", "beta")
+    with projects.open() as project:
+        for stream in ("alpha", "beta"):
+            a_dead_primary(project, f"{stream}1", stream)
+    assert recovered(projects) == ["alpha", "beta"]
+    with projects.open() as project, project.store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE incidents SET kind = 'new' WHERE stream = 'alpha'")
+    assert recovered(projects) == ["beta"]
+
+
+def test_an_error_in_the_records_of_a_stream_leaves_the_others_their_snapshots(
+    tmp_path: Path,
+) -> None:
+    projects = simulated_projects(tmp_path, "alpha", "beta")
+    with projects.open() as project:
+        for stream in ("alpha", "beta"):
+            a_wanted_stream(project, stream)
+            a_primary(project, f"{stream}1", stream)
+    spoil_the_row(projects, "alpha")
+    moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    context = dg.build_schedule_context(scheduled_execution_time=moment)
+    requests = durable_snapshots(context, projects=projects)
+    assert isinstance(requests, list)
+    assert [request.tags["holdfast/stream"] for request in requests] == ["beta"]
 
 
 def test_an_error_in_the_records_of_a_stream_leaves_the_others_their_reviews_and_alerts(
