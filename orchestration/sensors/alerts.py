@@ -18,7 +18,7 @@ from holdfast.assets.streams import HEALTH, HEALTHY
 from holdfast.assets.tiers import TIER_IS_COVERED
 from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.configs.references import load
-from holdfast.ft_policies.errors import HoldfastError, PermanentError
+from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.health import Health
 from holdfast.observation.alerts import find_incident_alerts
 from holdfast.orchestration.jobs.base import STREAM_TAG
@@ -112,15 +112,15 @@ def collect(
     since = max(first_at, marks.at - OVERLAP_SECONDS)
     failing = _failing_checks(instance, checks, marks.failing)
     raised = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]
-    of_incidents = _of_incidents(projects, since)
-    raised.extend(of_incidents or [])
+    of_incidents, readable = _of_incidents(projects, since)
+    raised.extend(of_incidents)
     new = {alert.key: alert for alert in raised if alert.key not in marks.queued}
     added = [QueuedAlert(**_fields(alert)) for alert in new.values()]
     still_found = {alert.key for alert in raised}
     sent = {
         key: queued_at
         for key, queued_at in {**dict.fromkeys(new, at), **marks.queued}.items()
-        if key in still_found or of_incidents is None or queued_at >= since - OVERLAP_SECONDS
+        if key in still_found or not readable or queued_at >= since - OVERLAP_SECONDS
     }
     return AlertMarks(
         first_at=first_at,
@@ -131,14 +131,26 @@ def collect(
     )
 
 
-def _of_incidents(projects: ProjectResource, since: float) -> list[Alert] | None:
-    """The alerts of incidents; `None` if the control store cannot be read."""
+def _of_incidents(projects: ProjectResource, since: float) -> tuple[list[Alert], bool]:
+    """The alerts of incidents, and whether these can be read; if they cannot for good, that is an alert itself.
+
+    Nothing is recovered then, and nobody would hear of any incident.
+    """
     try:
         with projects.open() as project:
-            return find_incident_alerts(project, closed_since=since)
-    except HoldfastError as error:
+            return find_incident_alerts(project, closed_since=since), True
+    except TransientError as error:
         log.warning("the incidents cannot be read: %s (%s)", error, error.hint)
-        return None
+        return [], False
+    except HoldfastError as error:
+        alert = Alert(
+            kind=AlertKind.INCIDENT_OPEN,
+            key=f"{AlertKind.INCIDENT_OPEN}/unreadable",
+            stream="all streams",
+            error=f"the incidents cannot be read: {error}",
+            hint=error.hint,
+        )
+        return [alert], False
 
 
 def _failed_runs(instance: dg.DagsterInstance, since: float) -> Iterator[Alert]:

@@ -185,6 +185,23 @@ def test_an_incident_that_stays_open_raises_an_alert_and_one_without_a_run_at_on
     assert watch.tick() == []
 
 
+def test_incidents_that_cannot_be_read_for_good_raise_one_alert_themselves(watch: Watch) -> None:
+    """As with a row of another version, or a project that cannot be opened: nothing is recovered then."""
+    with watch.projects.open() as project:
+        row = a_recovery(project.store, lost_primary("p1"), reason="gone", stream=CLICKS)
+        with project.store._database.write() as connection:
+            connection.exec_driver_sql("UPDATE incidents SET kind = 'new'")
+        [text] = watch.tick()
+        assert text.startswith("all streams: the incidents cannot be read: the control store ")
+        assert watch.tick() == []
+        with project.store._database.write() as connection:
+            connection.exec_driver_sql("UPDATE incidents SET kind = 'recovery'")
+        set_back(project, row.id, 3600.0)
+        assert watch.kinds == []
+        watch.tick()
+        assert "incident_open" in watch.kinds
+
+
 def test_a_check_raises_an_alert_when_it_begins_to_fail(watch: Watch) -> None:
     def evaluated(name: str, *, passed: bool) -> None:
         key = stream_key(CLICKS) if name == HEALTHY else snapshots_key(CLICKS)
