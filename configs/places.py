@@ -25,7 +25,7 @@ _INVERSE = {"contains": "lies in", "lies in": "contains"}
 MOUNTS = Path("/proc/self/mountinfo")
 ANSWER_SECONDS = 1.0
 _hanging: dict[Path, threading.Thread] = {}
-"""Who waits for a file system that did not answer, by its mount point: nobody else asks it meanwhile."""
+"""Who waits for a file system that did not answer, by its mount point: no other path on it is resolved meanwhile."""
 _NETWORK = re.compile(
     r"nfs4?|cifs|smb3|smbfs|ncpfs|afs|ceph|ceph-fuse|glusterfs|lustre|gpfs|beegfs|orangefs|pvfs2|ocfs2|gfs2|sshfs"
     r"|davfs2?|s3fs|mount-s3|gcsfuse|goofys|rclone|juicefs"
@@ -127,20 +127,20 @@ def resolve_path(root: Path, path: str) -> Path:
     hanging = _hanging.get(place)
     if hanging is not None and hanging.is_alive():
         return absolute
-    found: list[Path] = []
-    reader = threading.Thread(target=_resolve, args=(root, path, found), daemon=True)
+    resolved: list[Path] = []
+    reader = threading.Thread(target=_resolve, args=(root, path, resolved), daemon=True)
     reader.start()
     reader.join(ANSWER_SECONDS)
-    if not found:
+    if not resolved:
         _hanging[place] = reader
         return absolute
     _hanging.pop(place, None)
-    return found[0]
+    return resolved[0]
 
 
-def _resolve(root: Path, path: str, found: list[Path]) -> None:
+def _resolve(root: Path, path: str, resolved: list[Path]) -> None:
     with suppress(OSError, RuntimeError):  # links that go round
-        found.append((root / Path(path).expanduser()).resolve())
+        resolved.append((root / Path(path).expanduser()).resolve())
 
 
 def _find_fault(root: Path, place: Place) -> str | None:

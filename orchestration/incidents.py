@@ -98,15 +98,15 @@ def observe_all(project: Project, names: Sequence[str]) -> dict[str, StreamStatu
 
 
 def _for_each(names: Sequence[str], look: Callable[[str], Seen]) -> dict[str, Seen]:
-    seen: dict[str, Seen] = {}
+    by_stream: dict[str, Seen] = {}
     for name in names:
         try:
-            seen[name] = look(name)
+            by_stream[name] = look(name)
         except TransientError:
             raise
         except Exception:
             log.exception("%s cannot be observed", name)
-    return seen
+    return by_stream
 
 
 def _due_recovery(

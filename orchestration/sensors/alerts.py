@@ -134,7 +134,7 @@ def collect(
 def _of_incidents(projects: ProjectResource, since: float) -> tuple[list[Alert], bool]:
     """The alerts of incidents, and whether these can be read; if they cannot for good, that is an alert itself.
 
-    Nothing is recovered then, and nobody would hear of any incident.
+    Nothing is recovered then, and no incident would raise an alert.
     """
     try:
         with projects.open() as project:

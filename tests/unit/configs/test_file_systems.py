@@ -1,4 +1,4 @@
-"""SQLite is refused on network file systems, where its locks do not hold; one that is away holds nobody up."""
+"""SQLite is refused on network file systems, where its locks do not hold; one that is away delays no other stream."""
 
 import threading
 from collections.abc import Iterator

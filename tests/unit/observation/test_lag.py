@@ -74,18 +74,18 @@ def test_files_that_no_epoch_has_count_from_when_they_arrived(tmp_path: Path) ->
         project.store.ledger.commit(
             LedgerEntry(stream=CLICKS, epoch=0, replica="r1", token=1, rows=1, digest="d")
         )
-        found = read_lag(project, CLICKS)
-        assert found is not None
-        assert found.rows == 3 * ROWS
-        assert 90 <= found.seconds < 120
+        measured = read_lag(project, CLICKS)
+        assert measured is not None
+        assert measured.rows == 3 * ROWS
+        assert 90 <= measured.seconds < 120
 
         project.store.ledger.commit(
             LedgerEntry(stream=CLICKS, epoch=1, replica="r1", token=1, rows=1, digest="d")
         )
-        found = read_lag(project, CLICKS)
-        assert found is not None
-        assert found.rows == 2 * ROWS
-        assert 80 <= found.seconds < 110
+        measured = read_lag(project, CLICKS)
+        assert measured is not None
+        assert measured.rows == 2 * ROWS
+        assert 80 <= measured.seconds < 110
 
 
 def test_for_the_lag_the_index_is_not_asked_for_files_that_were_taken_long_ago(
@@ -109,7 +109,7 @@ def test_the_lag_of_a_source_that_is_away_is_unknown(tmp_path: Path) -> None:
 def test_a_source_that_never_answers_holds_up_its_reader_once_and_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network file system whose server is away blocks whoever lists it, for as long as that lasts."""
+    """A network file system whose server is away blocks the process that lists it, for as long as that lasts."""
     answers, listings = threading.Event(), list[str]()
 
     def measure(*_: object, **__: object) -> Lag:
