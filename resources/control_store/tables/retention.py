@@ -37,6 +37,8 @@ from holdfast.resources.control_store.schema import (
 from holdfast.resources.control_store.tables.streams import lock_stream
 
 PORTION = 1_000
+MOST_DECISIONS = 1_000
+"""Of a stream: a review comes each 10 s, and a prediction that is close to the objective changes with each one."""
 FREE_PAGES = 2_000
 """So many free pages of a SQLite file (8 MB) stay in it: the next hour fills them again."""
 _BEFORE = sa.bindparam("before", type_=sa.Double)
@@ -93,6 +95,19 @@ _RECORDS = {
         incidents.c.closed_at < _BEFORE,
     ),
 }
+_LAST_SURPLUS = (
+    sa.select(decisions.c.id)
+    .where(decisions.c.stream == _STREAM)
+    .order_by(decisions.c.id.desc())
+    .offset(sa.bindparam("most", type_=sa.Integer))
+    .limit(1)
+)
+_SURPLUS = _oldest(
+    decisions,
+    decisions.c.stream == _STREAM,
+    decisions.c.id <= sa.bindparam("last_surplus", type_=sa.BigInteger),
+)
+_DECIDED_STREAMS = sa.select(decisions.c.stream).distinct()
 _newer_restore = restores.alias("newer_restore")
 _newer_migration = migrations.alias("newer_migration")
 
@@ -308,10 +323,21 @@ class Retention:
 
     def prune_records(self, *, before: float) -> dict[str, int]:
         """Delete what is old and not needed of each kind of record; returns how many of each."""
-        return {
+        pruned = {
             name: self._in_portions(delete, {"before": before})
             for name, delete in (_RECORDS | _NUMBERED).items()
         }
+        return pruned | {"decisions": pruned["decisions"] + self._prune_surplus_decisions()}
+
+    def _prune_surplus_decisions(self) -> int:
+        pruned = 0
+        for row in self._database.fetch(_DECIDED_STREAMS):
+            values = {"of_stream": row["stream"]}
+            last = self._database.fetch(_LAST_SURPLUS, {**values, "most": MOST_DECISIONS})
+            if last:
+                surplus = {**values, "last_surplus": last[0]["id"]}
+                pruned += self._in_portions(_SURPLUS, surplus)
+        return pruned
 
     def fold_gaps(self, *, before: float) -> int:
         """Keep only how many rows of each epoch were skipped in old gaps, not of which files; returns how many gaps.

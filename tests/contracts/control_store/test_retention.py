@@ -6,9 +6,11 @@ import pytest
 import sqlalchemy as sa
 
 from holdfast.ft_policies.errors import PermanentError
+from holdfast.ft_policies.tiers import Mode, Tier
 from holdfast.resources.control_store.epoch_records import FORGOTTEN
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
+    DecisionRow,
     EndedBy,
     Incident,
     Phase,
@@ -16,6 +18,7 @@ from holdfast.resources.control_store.records import (
     SnapshotState,
 )
 from holdfast.resources.control_store.store import ControlStore
+from holdfast.resources.control_store.tables import retention
 from holdfast.resources.control_store.tables.retention import PORTION
 from tests.builders.control_rows import a_proposal, a_snapshot, an_entry, decide, register
 
@@ -153,6 +156,26 @@ class TestRecords:
         assert report("words/a").id == last.id
         store.incidents.close(last.id, "mended")
         assert report("words/a").key == "words/a/12"
+
+    def test_only_so_many_decisions_of_a_stream_stay(
+        self, store: ControlStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A prediction that is close to the objective gives another decision with each review."""
+        monkeypatch.setattr(retention, "MOST_DECISIONS", 3)
+        for stream, count in (("words", 8), ("clicks", 2)):
+            for number in range(count):
+                decided = DecisionRow(
+                    stream=stream,
+                    mode=Mode.AUTO,
+                    chosen=Tier.DEPLOYED,
+                    reason=f"{number}",
+                    record={},
+                )
+                store.decisions.write(decided)
+        assert store.retention.prune_records(before=0.0)["decisions"] == 5
+        reasons = [row.reason for row in store.decisions.history("words")]
+        assert reasons == ["5", "6", "7"]
+        assert len(store.decisions.history("clicks")) == 2
 
     def test_rows_of_dropped_snapshots_go_and_others_stay(self, store: ControlStore) -> None:
         for snapshot, epoch in (("s1", 1), ("s2", 2), ("s3", 3)):
