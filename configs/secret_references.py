@@ -13,10 +13,12 @@ from holdfast.ft_policies.errors import PermanentError
 CLEAR_TEXT = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
 VISIBLE = "is visible to every user of the machine, as Java's options are: use a file, or a setting of its own"
 _SECRET = re.compile(
-    r"secret|passw(or)?d|passphrase|credential|token(?![a-z])|(?<![a-z])sas(?![a-z])"
+    r"secret|passw(or)?d|passphrase|credential|token(?![a-z])|(?<![a-z])(sas|pwd|authorization|bearer)(?![a-z])"
     r"|(access|account|api|private|shared|signing)[._-]?key(?!provider)",
     re.IGNORECASE,
 )
+_NUMBER = re.compile(r"passw(or)?d$|(?<![a-z])pwd$", re.IGNORECASE)
+"""What may be a number in YAML: a token that is one is rather a count."""
 # `…credentials.provider` and `…token.type` tell about a secret; `tokens` may be words.
 _TELLS_ABOUT_IT = re.compile(r"(provider|file|path|mechanism|type|enabled)$", re.IGNORECASE)
 _URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
@@ -50,7 +52,9 @@ def find_clear_params(value: JsonValue, loc: Loc = (), name: str = "") -> Iterat
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield from find_clear_params(inner, (*loc, number), name)
-    elif isinstance(value, str) and _is_clear(name, value):
+    elif (isinstance(value, str) and _is_clear(name, value)) or (
+        isinstance(value, int | float) and not isinstance(value, bool) and _NUMBER.search(name)
+    ):
         yield loc
 
 

@@ -28,6 +28,8 @@ KEY = "spark.hadoop.fs.s3a.secret.key"
                 "spark.hadoop.fs.azure.account.key.profile.dfs.core.windows.net",
                 "spark.hadoop.fs.azure.sas.box.me.blob.core.windows.net",
                 "spark.hadoop.fs.gs.auth.service.account.private.key",
+                "spark.my.pwd",
+                "spark.my.Authorization",
             )
         ),
         # pragma: allowlist nextline secret
@@ -98,6 +100,9 @@ def test_a_driver_gets_the_values_and_an_unset_variable_is_named() -> None:
     [
         # pragma: allowlist nextline secret
         {"password": "hush"},
+        # pragma: allowlist nextline secret
+        {"password": 12345678},
+        {"sink": {"pwd": 1.5}},
         # pragma: allowlist nextline secret
         {"sink": {"api_key": "hush"}},
         {"auth_token": "hush"},
