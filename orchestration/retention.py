@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 NAMES_KEPT_LONGER = 2
 """How many times longer than the source keeps its files their names are kept."""
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+KEPT_FOLDERS = 100
+"""So many replicas of a stream keep their logs: one that cannot start is tried again 150 times a day."""
 REPLICA_LOGS = ("driver.out", "replica.log", "spark.log")
 
 
@@ -152,6 +154,7 @@ def prune_records(project: Project, *, streams: Sequence[str]) -> dict[str, int]
         **store.retention.prune_records(before=before),
         "names_of_gaps": store.retention.fold_gaps(before=before),
         "replicas": _prune_replicas(project, before=before),
+        "replica_folders": sum(_prune_folders(project, name) for name in streams),
     }
 
 
@@ -160,10 +163,24 @@ def _prune_replicas(project: Project, *, before: float) -> int:
     rows = project.store.retention.ended_replicas(before=before)
     gone = [row for row in rows if row.host != HOST or is_over(row)]
     for row in gone:
-        if row.host == HOST and Path(row.folder).name == row.id:
-            shutil.rmtree(row.folder, ignore_errors=True)
+        _remove_folder(row)
     project.store.retention.forget_replicas([row.id for row in gone])
     return len(gone)
+
+
+def _prune_folders(project: Project, stream: str) -> int:
+    """Delete the folders of all but the newest replicas that ended on this host; their rows stay."""
+    rows = [row for row in project.store.replicas.of(stream, live=False) if is_over(row)]
+    return sum(map(_remove_folder, rows[KEPT_FOLDERS:]))
+
+
+def _remove_folder(row: ReplicaRow) -> bool:
+    """Delete the folder that a replica had on this host; `False` if there is none."""
+    folder = Path(row.folder)
+    if row.host != HOST or folder.name != row.id or not folder.is_dir():
+        return False
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
 
 
 def sample_growth(project: Project, stream: str) -> None:

@@ -14,6 +14,7 @@ from dagster._core.storage.tags import SCHEDULE_NAME_TAG
 
 from holdfast.ft_policies.snapshots import DatedSnapshot, RetentionVerdict
 from holdfast.observation.growth import epoch_facts
+from holdfast.orchestration import retention
 from holdfast.orchestration.jobs.dagster_history import PARTITION_TAG, DagsterLimits, prune_dagster
 from holdfast.orchestration.retention import (
     prune_epochs,
@@ -69,6 +70,30 @@ def test_the_folder_of_a_replica_that_ended_long_ago_goes_with_its_row(
     assert prune_records(project, streams=[CLICKS])["replicas"] == 1
     assert [row.id for row in project.store.replicas.of(CLICKS, live=False)] == ["r2"]
     assert [path.name for path in (tmp_path / "replicas").iterdir()] == ["r2"]
+
+
+def test_only_the_newest_replicas_keep_their_logs(
+    project: SimulatedProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secondary that cannot start is tried again and again, and each try leaves a folder."""
+    monkeypatch.setattr(retention, "KEPT_FOLDERS", 2)
+    for number in range(5):
+        folder = tmp_path / "replicas" / f"r{number}"
+        folder.mkdir(parents=True)
+        project.store.replicas.register(
+            id=folder.name, stream=CLICKS, slot=Slot.SECONDARY, desired={}, host=HOST, folder=str(folder)
+        )  # fmt: skip
+        if number != 1:
+            reason = ReplicaState.FAILED, "no memory"
+            project.store.replicas.end(folder.name, *reason, by=EndedBy.REPLICA)
+        else:  # it lives
+            with project.store._database.write() as connection:
+                connection.exec_driver_sql("UPDATE replicas SET slot = 'primary' WHERE id = 'r1'")
+    assert prune_records(project, streams=[CLICKS])["replica_folders"] == 2
+    kept = {path.name for path in (tmp_path / "replicas").iterdir()}
+    assert kept == {"r1", "r3", "r4"}
+    assert len(project.store.replicas.of(CLICKS, live=False)) == 5
+    assert prune_records(project, streams=[CLICKS])["replica_folders"] == 0
 
 
 def test_a_log_that_has_grown_too_long_is_moved_away_under_its_writer(
