@@ -112,8 +112,7 @@ class EpochReader(DataSourceStreamReader):
         try:
             epoch = self._next(start)
         except TransientError as error:
-            log.warning("waiting for the next epoch: %s", error)
-            self._sample_waiting(start["epoch"] + 1)
+            self._sample_waiting(start["epoch"] + 1, error)
             return start
         return start if epoch is None else {"epoch": epoch.epoch, "input": digest_input(epoch)}
 
@@ -136,8 +135,8 @@ class EpochReader(DataSourceStreamReader):
                 for epoch in epochs
                 for index, split in enumerate(self._source.splits(epoch.input))
             ]
-        except TransientError:
-            self._sample_waiting(last)
+        except TransientError as error:
+            self._sample_waiting(last, error)
             raise
 
     def _require_as_planned(self, offset: dict[str, Any], digest: str | None) -> None:
@@ -304,11 +303,15 @@ class EpochReader(DataSourceStreamReader):
             self._write_samples(values, epoch.epoch, at=at)
         self._lag_due_at = self._clock.monotonic() + SAMPLE_SECONDS
 
-    def _sample_waiting(self, epoch: int) -> None:
-        """Record every few seconds that the epoch waits for its input, if the control store can be reached."""
+    def _sample_waiting(self, epoch: int, error: TransientError) -> None:
+        """Record every few seconds that the epoch waits for its input, if the control store can be reached.
+
+        Spark asks 40 times a second: a line in the log for each would be 500 MB a day.
+        """
         now = self._clock.monotonic()
         if now - self._waiting_sampled_at >= SAMPLE_SECONDS:
             self._waiting_sampled_at = now
+            log.warning("waiting for epoch %s: %s", epoch, error)
             with suppress(TransientError):
                 self._write_samples({SampleName.INPUT_AWAY: 1.0}, epoch)
 

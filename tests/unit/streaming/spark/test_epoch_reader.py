@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import Epoch, EpochProposal
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.schema import epochs
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import Gate, GateState
@@ -19,6 +20,7 @@ from holdfast.streaming.spark.checkpoint import read_input_digest
 from holdfast.streaming.spark.epoch_source import EpochReader
 from tests.builders.control_rows import a_proposal, lose
 from tests.builders.replicas import a_spec
+from tests.fakes.clocks import SteppedClock
 
 NAME = "words"
 SCHEMA = StructType([StructField("offset", LongType())])
@@ -187,3 +189,20 @@ def test_an_epoch_log_that_is_away_for_a_while_is_waited_for(
     with store._database.write() as connection:
         connection.exec_driver_sql("ALTER TABLE epochs_away RENAME TO epochs")
     assert reader.latestOffset(start, ReadAllAvailable())["epoch"] == 0
+
+
+def test_an_input_that_is_away_is_logged_every_few_seconds_however_often_spark_asks(
+    tmp_path: Path, store: ControlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = {"kind": "files", "path": f"{tmp_path}/away", "format": "jsonl", "schema": "id bigint"}
+    spec, clock = a_spec(tmp_path, store, source=away), SteppedClock()
+    Gate(spec.folder).set(GateState(open=True, token=1))
+    reader = EpochReader(spec, SCHEMA, clock=clock)
+    start = reader.initialOffset()
+    for _ in range(200):
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+        clock.step(0.05)
+    reader.stop()
+    assert len(caplog.messages) == 2
+    assert f"waiting for epoch 0: the input folder {tmp_path}/away is away" in caplog.messages
+    assert len(store.samples.series(NAME, SampleName.INPUT_AWAY)) == 2
