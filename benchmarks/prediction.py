@@ -19,7 +19,7 @@ from benchmarks.streams.recorded import STATES, RecordedKill, RecordedRun, read_
 from holdfast.configs.stream import Supervision
 from holdfast.ft_policies.prediction.calibration import Score, calibrate
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
-from holdfast.ft_policies.prediction.past import predict_past, select_timings_before
+from holdfast.ft_policies.prediction.past import predict_past, scores_of, select_timings_before
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import add_promises
@@ -87,7 +87,7 @@ def _scores(stream: str, run: RecordedRun, kill: RecordedKill) -> list[Score]:
     )
     recovered = match_recovery(stream, recovery, timings, kill.tier, takeover, count_detection=True)
     past = predict_past([recovered], timings, RecoveryModel(), PROMISED, inputs.load)
-    return [prediction.score for prediction in past]
+    return scores_of(past)
 
 
 def _timings(run: RecordedRun, kill: RecordedKill) -> StepTimings:

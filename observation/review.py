@@ -19,7 +19,7 @@ from holdfast.ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.prediction.calibration import Score, calibrate, newest_scores
 from holdfast.ft_policies.prediction.model import Fit, Prediction
-from holdfast.ft_policies.prediction.past import PastPrediction
+from holdfast.ft_policies.prediction.past import PastPrediction, scores_of
 from holdfast.ft_policies.prediction.steps import TIERS, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs, evaluate, intervals
@@ -169,7 +169,7 @@ class _Fitted:
 
     @property
     def scores(self) -> list[Score]:
-        return [prediction.score for prediction in self.past]
+        return scores_of(self.past)
 
 
 def _running(project: Project) -> list[StreamRow]:

@@ -45,6 +45,8 @@ class PastRecovery:
     """When the next replica took over, between two epochs."""
     batch_seconds: float = 0.0
     """What an epoch took before the failure."""
+    is_scored: bool = True
+    """Whether it is known how much of it was waiting for an epoch to close; otherwise the rest is not known either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ def predict_past(
             predictions.append(kept)
             continue
         bounds = model.fit(select_timings_before(recovery.lost_at, timings, promised)).bounds
-        earlier = [past.score for past in predictions if past.recovered.at < recovery.lost_at]
+        earlier = scores_of(past for past in predictions if past.recovered.at < recovery.lost_at)
         tier, counts = TIERS.index(recovery.tier), model.count_detection
         read = _size(recovery, RecoveryStep.READ_SNAPSHOT)
         rows = _size(recovery, RecoveryStep.REPLAY)
@@ -148,6 +150,11 @@ def predict_past(
                 )
             )
     return predictions
+
+
+def scores_of(past: Iterable[PastPrediction]) -> list[Score]:
+    """The scores of the recoveries whose moment is known."""
+    return [prediction.score for prediction in past if prediction.recovered.is_scored]
 
 
 def select_timings_before(at: float, timings: StepTimings, promised: Promised) -> StepTimings:

@@ -10,7 +10,12 @@ from holdfast.assets.reports.model import summarize
 from holdfast.ft_policies.costs.tier_spans import TierSpan
 from holdfast.ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
-from holdfast.ft_policies.prediction.past import PastPrediction, PastRecovery, predict_past
+from holdfast.ft_policies.prediction.past import (
+    PastPrediction,
+    PastRecovery,
+    predict_past,
+    scores_of,
+)
 from holdfast.ft_policies.prediction.steps import Load, RecoveryStep
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
@@ -249,4 +254,30 @@ def test_a_takeover_knows_the_epoch_under_way_and_what_a_batch_took_before(tmp_p
         assert taken_over.epoch_age == pytest.approx(lost_at + 0.5 - epoch.decided_at)
         assert taken_over.batch_seconds == pytest.approx(0.5)
         earlier = Recovery(seconds=3.0, detect_seconds=0.5, at=epoch.decided_at)
-        assert read_takeover(store, CLICKS, earlier).epoch_age == 0.0, "it was decided later"
+        assert read_takeover(store, CLICKS, earlier).epoch_age is None, "it was decided later"
+
+
+def test_a_takeover_whose_epochs_have_been_pruned_calibrates_nothing() -> None:
+    """Nobody knows how long it waited for an epoch: if for a whole one, hardly any work would be left of it."""
+    awaited = Observation(seconds=0.7, readiness=Readiness.RUNNING, at=1_000.0)
+
+    def past(epoch_age: float | None, *commits: Observation) -> PastPrediction:
+        timings = StepTimings(steps={RecoveryStep.FIRST_COMMIT: commits})
+        [recovered] = match_recoveries(
+            "clicks",
+            [Recovery(seconds=0.9, detect_seconds=0.5, at=1_000.0)],
+            timings,
+            ALWAYS_ACTIVE,
+            count_detection=False,
+            takeover_of=lambda _: Takeover(epoch_age=epoch_age, batch_seconds=0.4),
+        )
+        load = replace(IDLE, epoch_seconds=1.5)
+        [prediction] = predict_past([recovered], timings, MAXIMA, promised, load)
+        return prediction
+
+    pause = a_pause(0.9, 1_000.0)
+    assert len(scores_of([past(1.5, awaited, pause)])) == 1
+    assert scores_of([past(None, awaited, pause)]) == []
+    assert len(scores_of([past(None, pause)])) == 1, (
+        "an epoch waited, so nothing else was waited for"
+    )
