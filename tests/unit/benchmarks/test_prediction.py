@@ -151,14 +151,14 @@ def test_the_moment_of_a_kill_is_read_after_all_that_takes_longer(
 
         monkeypatch.setattr(forecast, "observe_stream", observe)
         began_at = store.now()
-        known = PredictionInputs.of(project, CLICKS)
-        assert known.waiting_epochs == 1, "epoch 2"
-        assert known.at >= began_at
+        inputs = PredictionInputs.of(project, CLICKS)
+        assert inputs.waiting_epochs == 1, "epoch 2"
+        assert inputs.at >= began_at
         decided = store.epochs.get(CLICKS, 2)
         assert decided is not None
-        assert known.epoch_age == pytest.approx(known.at - decided.decided_at)
-        assert known.heartbeat_age is not None
-        assert 0.0 <= known.heartbeat_age <= known.at - began_at
+        assert inputs.epoch_age == pytest.approx(inputs.at - decided.decided_at)
+        assert inputs.heartbeat_age is not None
+        assert 0.0 <= inputs.heartbeat_age <= inputs.at - began_at
 
 
 def commit(project: Project, epoch: int) -> None:
