@@ -20,6 +20,7 @@ from holdfast.resources.control_store.records import Slot
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.recent import Level
 from holdfast.resources.project import Project
+from holdfast.streaming.replica.failover import POLL_SECONDS
 
 Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
 
@@ -120,12 +121,16 @@ class PredictionInputs:
 
     @property
     def moment(self) -> Moment:
-        """The moment of the kill; where the age of the last heartbeat was not recorded, as if the next was due."""
+        """The moment of the kill; where the age of the last heartbeat was not recorded, as if the next was due.
+
+        Past pauses are known until the takeover, not until the failure: if an epoch waits, so much of them is no work.
+        """
         age = self.heartbeat_seconds if self.heartbeat_age is None else self.heartbeat_age
+        waits = self.waiting_epochs > 0
         return Moment(
             epoch_age=self.epoch_age,
-            epoch_waits=self.waiting_epochs > 0,
-            silent_seconds=min(age, self.commit_age),
+            epoch_waits=waits,
+            silent_seconds=min(age, self.commit_age) + (POLL_SECONDS if waits else 0.0),
             until_heartbeat=max(self.heartbeat_seconds - age, 0.0),
         )
 

@@ -21,6 +21,7 @@ from holdfast.observation.recovery_history import Recovery
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.project import Project
+from holdfast.streaming.replica.failover import POLL_SECONDS
 from tests.builders.streams import CLICKS, a_heartbeat, a_primary, a_wanted_stream, decide_epoch
 from tests.fakes.projects import simulated_projects
 
@@ -159,6 +160,13 @@ def test_the_moment_of_a_kill_is_read_after_all_that_takes_longer(
         assert inputs.epoch_age == pytest.approx(inputs.at - decided.decided_at)
         assert inputs.heartbeat_age is not None
         assert 0.0 <= inputs.heartbeat_age <= inputs.at - began_at
+
+
+def test_a_pause_with_an_epoch_under_way_is_split_at_the_takeover_as_past_pauses_are() -> None:
+    """Nothing but a takeover tells when a primary failed; it comes a look at the process later."""
+    waiting = replace(KNOWN, waiting_epochs=1, heartbeat_age=0.2, commit_age=0.7)
+    assert waiting.moment.silent_seconds == pytest.approx(0.2 + POLL_SECONDS)
+    assert replace(waiting, waiting_epochs=0).moment.silent_seconds == 0.2
 
 
 def commit(project: Project, epoch: int) -> None:
