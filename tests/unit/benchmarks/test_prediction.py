@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import failover
 from benchmarks.failover import measure
-from benchmarks.prediction import judge, share_covered
+from benchmarks.prediction import (
+    FEWEST,
+    LEAST_COVERED,
+    LEAST_COVERED_OF_TIER,
+    judge,
+    share_covered,
+)
 from benchmarks.streams import forecast, recorded
 from benchmarks.streams.forecast import PredictionInputs, steps_to_json
 from benchmarks.streams.measurements import Failover, Steady, UnrecoveredError, Usage
@@ -160,6 +167,14 @@ def test_the_moment_of_a_kill_is_read_after_all_that_takes_longer(
         assert inputs.epoch_age == pytest.approx(inputs.at - decided.decided_at)
         assert inputs.heartbeat_age is not None
         assert 0.0 <= inputs.heartbeat_age <= inputs.at - began_at
+
+
+def test_a_run_of_both_states_has_enough_kills_to_miss_one() -> None:
+    """Of 18 kills in a tier one is more than 5 %: then 95 % means all of them."""
+    of_tier = failover.KILLS * len(STATES)
+    assert len(Tier) * of_tier >= FEWEST
+    assert 1 - 1 / of_tier >= LEAST_COVERED_OF_TIER
+    assert 1 - 1 / (len(Tier) * of_tier) >= LEAST_COVERED
 
 
 def test_a_pause_with_an_epoch_under_way_is_split_at_the_takeover_as_past_pauses_are() -> None:
