@@ -6,6 +6,7 @@ recoveries before its kill, and from nothing later. Each run is a stream of its 
 A tier that is not calibrated yet counts as well, with its margin.
 """
 
+import argparse
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -157,6 +158,7 @@ def add_bars(benchmark: Benchmark, ours: Sequence[PredictedRecovery]) -> None:
 
 def main() -> int:
     """Judge both models, tier by tier and in all."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     every = list(judge(list(read_runs())))
     if not every:
         print("run `make bench-failover` first: it records what was known before each kill")
