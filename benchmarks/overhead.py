@@ -6,6 +6,7 @@ measured by hand at 1 M too, three rounds: 1.10, 1.03 and 0.96, so single rounds
 percent either way, and the bar is within that noise.
 """
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -138,6 +139,7 @@ def _await(find_file: Callable[[], Path | None], health: Callable[[], object]) -
 
 def main() -> int:
     """Measure all contenders in turn, several times."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ["PYTHONPATH"] = str(HERE.parent)
     benchmark = Benchmark(
         "overhead",

@@ -154,7 +154,7 @@ class Bounds:
         rows: FloatLike,
         row_seconds: FloatLike,
         batch_seconds: FloatLike = 0.0,
-        epoch_waits: bool = False,
+        epoch_waits: BoolLike = False,
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
@@ -167,7 +167,7 @@ class Bounds:
         bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
         bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
         first_commit = np.where(self.awaits_epoch, batch_seconds, bounds["first_commit"])
-        bounds["first_commit"] = np.where(epoch_waits & ~PROCESSES, 0.0, first_commit)
+        bounds["first_commit"] = np.where(np.asarray(epoch_waits) & ~PROCESSES, 0.0, first_commit)
         return StepSeconds(**bounds)
 
     @property
@@ -406,7 +406,7 @@ class RecoveryModel:
         *,
         bytes_to_read: FloatLike,
         rows: FloatLike,
-        epoch_waits: bool,
+        epoch_waits: BoolLike,
     ) -> FloatArray:
         """What the steps take half of the time after the detection, without the wait for an epoch (..., tiers)."""
         steps = bounds.steps(
