@@ -237,7 +237,7 @@ class HealthPolicy:
         if not wanted:
             return HealthVerdict(Health.STOPPING, f"{primary.id} was asked to stop")
         silent = self._silent(primary, self.timings.lease_seconds)
-        return silent or _away(primary) or self._stuck(primary) or _progress(primary)
+        return silent or _away(primary) or self._judge_progress(primary) or _progress(primary)
 
     def judge_secondary(self, secondary: SecondaryFacts) -> HealthVerdict:
         name = secondary.id
@@ -289,7 +289,7 @@ class HealthPolicy:
             return HealthVerdict(Health.DISPUTED, f"{reason}, but its process is running")
         return HealthVerdict(Health.SILENT, reason)
 
-    def _stuck(self, primary: PrimaryFacts) -> HealthVerdict | None:
+    def _judge_progress(self, primary: PrimaryFacts) -> HealthVerdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
         if primary.progress_age is None:
             if primary.registered_age <= self.timings.start_within_seconds * patience:

@@ -18,16 +18,18 @@ def find_incident_alerts(project: Project, *, closed_since: float) -> list[Alert
         alert
         for incident in store.incidents.of(None)
         for alert in (
-            *_missed(project, incident, at, waits=incident.stream in wanted),
+            *_find_missed(project, incident, at, waits=incident.stream in wanted),
             *_open_too_long(project, incident, at),
         )
     ]
     for incident in store.incidents.closed_since(closed_since):
-        alerts.extend(_missed(project, incident, at, waits=False))
+        alerts.extend(_find_missed(project, incident, at, waits=False))
     return alerts
 
 
-def _missed(project: Project, incident: Incident, at: float, *, waits: bool) -> Iterator[Alert]:
+def _find_missed(
+    project: Project, incident: Incident, at: float, *, waits: bool
+) -> Iterator[Alert]:
     """The objective that a recovery has missed; if the stream still `waits` for it, as soon as the time is over."""
     declared = project.config.streams.get(incident.stream)
     is_loss = incident.kind == IncidentKind.RECOVERY and incident.subject is IncidentSubject.PRIMARY

@@ -21,7 +21,7 @@ from holdfast.ft_policies.playbooks.recover.migration import (
 )
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
-from holdfast.ft_policies.tiers import OFF, Tier, covered
+from holdfast.ft_policies.tiers import OFF, Tier, covered_tier
 from holdfast.observation.lag import find_tolerated_lag, lag_readings
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
@@ -246,7 +246,7 @@ def observe_stream(
         primary=primary,
         last_primary=primaries[0] if primaries else None,
         tier=_tier(project, name, row),
-        covered=_covered(secondary, verdict),
+        covered=_find_covered(secondary, verdict),
         secondary=secondary,
         secondary_verdict=verdict,
         last_secondary=secondaries[0] if secondaries else None,
@@ -300,13 +300,13 @@ def _tier(project: Project, name: str, row: StreamRow | None) -> Tier:
     return project.config.stream(name).tier if row is None else row.tier
 
 
-def _covered(secondary: ReplicaRow | None, verdict: HealthVerdict | None) -> Tier:
+def _find_covered(secondary: ReplicaRow | None, verdict: HealthVerdict | None) -> Tier:
     """The tier that the secondary covers; a secondary that is stopping cannot take over any more."""
     if secondary is None or verdict is None or verdict.health.failed:
         return Tier.PASSIVE_REPLICATION
     if secondary.state is ReplicaState.STOPPING:
         return Tier.PASSIVE_REPLICATION
-    return covered(secondary.observed)
+    return covered_tier(secondary.observed)
 
 
 def _primary_facts(
@@ -388,7 +388,7 @@ def _failures(primaries: list[ReplicaRow], committed: LedgerEntry | None, *, sin
     in between makes it another failure; a changed declaration or a start by the operator resets the count, a
     change of the tier does not.
     """
-    ended = _ended(primaries, since)
+    ended = _list_ended(primaries, since)
     committed_at = float("inf") if committed is None else committed.committed_at
 
     def has_failed_there(row: ReplicaRow) -> bool:
@@ -403,9 +403,9 @@ def _secondary_failures(secondaries: list[ReplicaRow], *, since: float) -> int:
 
     Their epochs do not matter: each starts from the newest snapshot, so the next one is always further.
     """
-    ended = _ended(secondaries, since)
+    ended = _list_ended(secondaries, since)
     return len(list(takewhile(lambda row: row.state is not ReplicaState.STOPPED, ended)))
 
 
-def _ended(rows: list[ReplicaRow], since: float) -> list[ReplicaRow]:
+def _list_ended(rows: list[ReplicaRow], since: float) -> list[ReplicaRow]:
     return [row for row in rows if row.state.ended and row.registered_at >= since]

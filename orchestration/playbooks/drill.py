@@ -92,8 +92,8 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
             is_settled=status.is_settled,
             incident=None if incident is None else incident.id,
             overdrawn=None if self.beyond_budget else self._overdrawn(status.at),
-            predicted=self._predicted(status) if drill is None else Predicted(),
-            injected=None if drill is None else self._injected(drill),
+            predicted=self._predict(status) if drill is None else Predicted(),
+            injected=None if drill is None else self._observe_fault(drill),
             back=drill is not None and self._is_back(status, drill),
             reported=self._is_reported(),
         )
@@ -193,7 +193,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         newest = self.project.store.snapshots.newest(self.stream)
         return newest is not None and (newest.created_at or 0.0) > _blocked_until(drill)
 
-    def _injected(self, drill: OpenDrill) -> InjectedFault:
+    def _observe_fault(self, drill: OpenDrill) -> InjectedFault:
         row = self._row(drill.primary)
         process = find_process(row)
         alive = process is not None and process.is_alive()
@@ -205,7 +205,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
             lingers=drill.fault is Fault.PAUSE and alive,
         )
 
-    def _predicted(self, status: StreamStatus) -> Predicted:
+    def _predict(self, status: StreamStatus) -> Predicted:
         decision = Reviewer().decide_now(self.project, self.stream)
         tier = next(row for row in decision.tiers if row.tier is status.covered)
         steps = {step.value: took for step, took in tier.steps.items() if isfinite(took)}

@@ -217,7 +217,7 @@ class Lease:
     renewed_at: float
     expires_at: float
 
-    def expired(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         """Whether another replica may take it at this time of the store's clock."""
         return self.holder is None or now >= self.expires_at
 

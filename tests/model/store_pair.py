@@ -379,7 +379,7 @@ class Pair:
             return
         assert (lease.holder, lease.token) == (modelled.holder, modelled.token)
         assert lease.renewed_at - self.clock.at == pytest.approx(modelled.renewed_at, abs=0.01)
-        assert lease.expired(self.clock.at + 0.01) is (
+        assert lease.is_expired(self.clock.at + 0.01) is (
             modelled.holder is None or modelled.expires_at <= 0
         )
 

@@ -45,8 +45,8 @@ class TestLeases:
         assert (lease.holder, lease.token) == ("a", 1)
         assert before <= lease.taken_at <= lease.renewed_at <= after
         assert lease.expires_at == pytest.approx(lease.renewed_at + 60.0, abs=0.1)
-        assert not lease.expired(after)
-        assert lease.expired(lease.expires_at)
+        assert not lease.is_expired(after)
+        assert lease.is_expired(lease.expires_at)
         assert store.leases.get("words") == lease
 
     def test_a_held_lease_cannot_be_taken_by_another(self, store: ControlStore) -> None:
@@ -63,7 +63,7 @@ class TestLeases:
         self, store: ControlStore
     ) -> None:
         old = taken(store, "a", RUN_OUT)
-        assert old.expired(store.now())
+        assert old.is_expired(store.now())
         assert taken(store, "b").token == old.token + 1
         assert store.leases.renew(old, 60.0) is None
         assert not store.leases.release(old)
@@ -79,7 +79,7 @@ class TestLeases:
         renewed = store.leases.renew(taken(store, "a", RUN_OUT), 60.0)
         assert renewed is not None
         assert renewed.token == 1
-        assert not renewed.expired(store.now())
+        assert not renewed.is_expired(store.now())
 
     def test_a_released_lease_is_free_and_keeps_its_token(self, store: ControlStore) -> None:
         lease = taken(store, "a")
@@ -88,7 +88,7 @@ class TestLeases:
         free = store.leases.get("words")
         assert free is not None
         assert (free.holder, free.token) == (None, 1)
-        assert free.expired(free.taken_at)
+        assert free.is_expired(free.taken_at)
         assert store.leases.renew(lease, 60.0) is None
         assert taken(store, "a").token == 2
 

@@ -247,7 +247,7 @@ def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(
         for name in names[1:]:
             (tmp_path / "input" / name).unlink()
         assert prune_file_names(project, CLICKS) == 3
-        kept = {file.name for file in project.store.epoch_files.named(CLICKS, names)}
+        kept = {file.name for file in project.store.epoch_files.find(CLICKS, names)}
     assert kept == {names[0], *names[4:]}
 
 

@@ -83,7 +83,7 @@ class LeaseRules(RuleBasedStateMachine):
             assert self.token == 0
             return
         assert (lease.holder, lease.token) == (self.holder, self.token)
-        assert lease.expired(self.store.now()) is not self.alive
+        assert lease.is_expired(self.store.now()) is not self.alive
 
 
 def test_a_lease_behaves_like_its_model(tmp_path: Path) -> None:
