@@ -49,7 +49,7 @@ def _find_missed(
             kind=AlertKind.OBJECTIVE_MISSED,
             key=f"{AlertKind.OBJECTIVE_MISSED}/{incident.id}",
             stream=incident.stream,
-            error=f"{error}: {incident.detail.get('reason', incident.kind)}",
+            error=f"{error}: {incident.reason or incident.kind}",
             hint=f"run `holdfast status {incident.stream}`; `holdfast explain {incident.stream}` shows which tier "
             "would meet the objective",
         )
@@ -75,6 +75,6 @@ def _open_too_long(project: Project, incident: Incident, at: float) -> Iterator[
         key=f"{AlertKind.INCIDENT_OPEN}/{incident.id}",
         stream=name,
         error=f"incident {incident.id[:8]} ({incident.kind}) is open for {age / 60.0:.0f} min: "
-        f"{incident.detail.get('reason', incident.kind)}",
+        f"{incident.reason or incident.kind}",
         hint=f"run `holdfast incidents {name}` and `holdfast logs {name}` for the cause{close}",
     )

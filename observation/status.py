@@ -96,7 +96,7 @@ def _difference(store: ControlStore, migration: Migration, target: ReplicaRow | 
         return None
     return next(
         (
-            str(incident.detail.get("reason"))
+            incident.reason
             for incident in store.incidents.of(migration.stream)
             if incident.kind == IncidentKind.DIGEST_DIFFERS and incident.replica == target.id
         ),

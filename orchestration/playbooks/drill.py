@@ -160,7 +160,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
 
     def _await_healed(self, drill: OpenDrill) -> Awaited:
         now = self._waiter.observe().at
-        patience = max(_blocked_until(drill) - now, 0.0) + HEALED_SECONDS
+        patience = max(drill.blocked_until - now, 0.0) + HEALED_SECONDS
         if self._waiter.wait_until(
             lambda status: not status.wanted or self._is_back(status, drill),
             patience_seconds=patience,
@@ -180,7 +180,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
 
     def _report(self) -> DrillOutcome:
         drill = self._drill()
-        outcome = outcome_of(self._waiter, drill, blocked_until=_blocked_until(drill))
+        outcome = outcome_of(self._waiter, drill)
         close_incident(self.project, self.stream, outcome, since_at=drill.at)
         return outcome
 
@@ -191,7 +191,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         if drill.fault is not Fault.CUT_OFF:
             return status.primary.id != drill.primary
         newest = self.project.store.snapshots.newest(self.stream)
-        return newest is not None and (newest.created_at or 0.0) > _blocked_until(drill)
+        return newest is not None and (newest.created_at or 0.0) > drill.blocked_until
 
     def _observe_fault(self, drill: OpenDrill) -> InjectedFault:
         row = self._row(drill.primary)
@@ -200,7 +200,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         return InjectedFault(
             primary=drill.primary,
             fault=drill.fault,
-            landed=drill.detail_of(InjectFault) is not None or row.state.ended,
+            landed=drill.was_injected or row.state.ended,
             waited=drill.was_awaited,
             lingers=drill.fault is Fault.PAUSE and alive,
         )
@@ -242,7 +242,3 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         return StreamWaiter(
             project=self.project, stream=self.stream, began_at=0.0, keep_alive=self.keep_alive
         )
-
-
-def _blocked_until(drill: OpenDrill) -> float:
-    return float((drill.detail_of(InjectFault) or {}).get("blocked_until", 0.0))

@@ -360,6 +360,11 @@ class Incident:
     claim_expires_at: float | None
     attempts: int
 
+    @property
+    def reason(self) -> str:
+        """Why it was opened; empty if that is not known."""
+        return str(self.detail.get("reason") or "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalLine:
