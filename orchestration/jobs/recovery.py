@@ -139,7 +139,7 @@ def _close(context: dg.OpExecutionContext, project: Project, incident: str) -> d
         context.log.error("✘ %s: %s", closing.stream, outcome.sentence)
     return {
         "incident": incident,
-        SampleName.DETECT_SECONDS: outcome.detect_seconds,
+        SampleName.DETECT_SECONDS.value: outcome.detect_seconds,
         **outcome.figures,
     }
 
