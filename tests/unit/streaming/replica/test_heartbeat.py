@@ -11,7 +11,6 @@ from holdfast.resources.control_store.records import EndedBy, ReplicaRow, Replic
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.replicas import Replicas
 from holdfast.streaming.lease import StreamLease
-from holdfast.streaming.replica import heartbeat as heartbeat_module
 from holdfast.streaming.replica.heartbeat import Heartbeat
 from tests.builders.control_rows import register
 from tests.fakes.clocks import SteppedClock, shift_clock
@@ -24,12 +23,6 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
         yield store
 
 
-@pytest.fixture(autouse=True)
-def _no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that has lost its place ends its process after a while: not this one."""
-    monkeypatch.setattr(heartbeat_module, "LAST_RESORT_SECONDS", 86400.0)
-
-
 def a_heartbeat(
     store: ControlStore, *, beat_seconds: float = 0.5, clock: Clock = SYSTEM_CLOCK
 ) -> Heartbeat:
@@ -37,7 +30,13 @@ def a_heartbeat(
     assert row is not None
     lease = StreamLease(store, row.stream, row.id, ttl_seconds=600.0)
     return Heartbeat(
-        store, row, lease, beat_seconds=beat_seconds, on_lost=lambda: None, clock=clock
+        store,
+        row,
+        lease,
+        beat_seconds=beat_seconds,
+        on_lost=lambda: None,
+        exit_process=lambda: None,
+        clock=clock,
     )
 
 
