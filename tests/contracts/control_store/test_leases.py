@@ -20,6 +20,7 @@ from tests.builders.control_rows import (
     TTL_SECONDS,
     FailoverView,
     a_failover,
+    fence_holder,
     held_lease,
     register,
     take_over,
@@ -94,7 +95,7 @@ class TestLeases:
 
     def test_a_fenced_holder_has_lost_for_good(self, store: ControlStore) -> None:
         lease = taken(store, "a")
-        assert store.leases.fence("words", token=lease.token)
+        assert fence_holder(store, token=lease.token)
         assert store.leases.renew(lease, 60.0) is None
         fenced = store.leases.get("words")
         assert fenced is not None
@@ -104,8 +105,8 @@ class TestLeases:
     def test_fencing_by_an_old_token_does_nothing(self, store: ControlStore) -> None:
         old = taken(store, "a", RUN_OUT)
         new = taken(store, "b")
-        assert not store.leases.fence("words", token=old.token)
-        assert not store.leases.fence("unknown", token=1)
+        assert not fence_holder(store, token=old.token)
+        assert not fence_holder(store, "unknown", token=1)
         assert store.leases.get("words") == new
 
     def test_leases_of_streams_are_apart(self, store: ControlStore) -> None:
@@ -167,7 +168,7 @@ def _release(store: ControlStore, look: FailoverView) -> FailoverView:
 
 
 def _fence(store: ControlStore, look: FailoverView) -> FailoverView:
-    assert store.leases.fence("words", token=held_lease(look).token)
+    assert fence_holder(store, token=held_lease(look).token)
     return look
 
 

@@ -12,7 +12,7 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.replicas import Replicas
 from holdfast.streaming.lease import StreamLease
 from holdfast.streaming.replica.heartbeat import Heartbeat
-from tests.builders.control_rows import register
+from tests.builders.control_rows import fence_holder, register
 from tests.fakes.clocks import SteppedClock, shift_clock
 from tests.waiting import wait_until
 
@@ -79,7 +79,7 @@ def test_a_lease_that_another_replica_has_taken_ends_this_one(store: ControlStor
     assert heartbeat.lease.take()
     heartbeat.beat()
     assert not heartbeat.lost.is_set()
-    store.leases.fence(heartbeat.row.stream, token=heartbeat.lease.token)
+    assert fence_holder(store, heartbeat.row.stream)
     assert store.leases.take(heartbeat.row.stream, "r2", 60.0) is not None
     assert not heartbeat.lease.renew()
 
