@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.ft_policies import quantities
 from holdfast.resources.control_store.incident_kinds import LASTING, IncidentKind
 from holdfast.resources.control_store.records import Incident, IncidentSubject
 from holdfast.resources.control_store.recoveries import lost_at, recovered_at, recovery_sentence
@@ -41,7 +42,7 @@ def _find_missed(
         error = recovery_sentence(seconds, objective)
     elif seconds is None and waits and at - lost_at(incident) > objective:
         error = (
-            f"has not recovered {at - lost_at(incident):.0f} s after the last sign of life, "
+            f"has not recovered {quantities.seconds(at - lost_at(incident))} after the last sign of life, "
             f"which misses the objective of {objective:g} s"
         )
     if error:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf, isclose, isnan
 from typing import TypeAlias
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.costs.billing import paid_until
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs
@@ -276,7 +277,7 @@ def _describe_prediction(row: StreamChoice) -> str:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0") + " s" if value < inf else "an unknown time"
+    return quantities.seconds(value) if value < inf else "an unknown time"
 
 
 def _money(value: float) -> str:

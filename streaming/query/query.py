@@ -16,6 +16,7 @@ from holdfast.configs.sinks import (
     CallableSink as CallableDeclaration,
     DeltaSink as DeltaDeclaration,
 )
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock, wait_until
@@ -207,7 +208,8 @@ class RunningQuery:
                 f"the query failed {after}: {decision.reason}: {_last_line(failure)}",
                 hint="read the whole error with `holdfast logs`",
             )
-        log.warning("restarting the query in %.1f s: %s", decision.after_seconds, decision.reason)
+        pause = quantities.seconds(decision.after_seconds)
+        log.warning("restarting the query in %s: %s", pause, decision.reason)
         self._again_at = self.clock.monotonic() + decision.after_seconds
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.driver import GiveUp, QueryFailurePolicy
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.tiers import Switches
@@ -102,8 +103,8 @@ class Sending:
                 raise
             self._again_at = began + decision.after_seconds
             log.exception(
-                "held-back epochs not sent, next attempt in %.1f s: %s",
-                decision.after_seconds,
+                "held-back epochs not sent, next attempt in %s: %s",
+                quantities.seconds(decision.after_seconds),
                 decision.reason,
             )
             return
