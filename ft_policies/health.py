@@ -168,9 +168,9 @@ class PrimaryFacts:
 
     id: str
     process: Process
-    registered_age: float
-    heartbeat_age: float | None
-    progress_age: float | None
+    registered_age_seconds: float
+    heartbeat_age_seconds: float | None
+    progress_age_seconds: float | None
     processing: bool
     caught_up: bool
     given_up_before: int = 0
@@ -189,8 +189,8 @@ class SecondaryFacts:
 
     id: str
     process: Process
-    registered_age: float
-    heartbeat_age: float | None
+    registered_age_seconds: float
+    heartbeat_age_seconds: float | None
     quiet_seconds: float
     leaving: bool
     deployed: bool
@@ -262,7 +262,7 @@ class HealthPolicy:
         return HealthVerdict(Health.HEALTHY, f"{name} is standing by")
 
     def _starting_secondary(self, secondary: SecondaryFacts) -> HealthVerdict:
-        age = secondary.registered_age
+        age = secondary.registered_age_seconds
         if age > self.timings.start_within_seconds:
             return HealthVerdict(
                 Health.STUCK, f"{secondary.id} is not up {quantities.seconds(age)} after its start"
@@ -273,14 +273,14 @@ class HealthPolicy:
         self, replica: PrimaryFacts | SecondaryFacts, patience_seconds: float
     ) -> HealthVerdict | None:
         """Judge the heartbeats; before the first one, a running process has as long as any start."""
-        age = replica.heartbeat_age
+        age = replica.heartbeat_age_seconds
         if age is None:
-            launching = replica.registered_age <= self.timings.launch_within_seconds
+            launching = replica.registered_age_seconds <= self.timings.launch_within_seconds
             if launching or replica.process is Process.RUNNING:
                 return None
             return HealthVerdict(
                 Health.SILENT,
-                f"{replica.id} was registered {quantities.seconds(replica.registered_age)} ago, no heartbeat yet",
+                f"{replica.id} was registered {quantities.seconds(replica.registered_age_seconds)} ago, no heartbeat yet",
             )
         if -CLOCK_SLACK_SECONDS <= age <= patience_seconds:
             return None
@@ -294,18 +294,18 @@ class HealthPolicy:
 
     def _judge_progress(self, primary: PrimaryFacts) -> HealthVerdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
-        if primary.progress_age is None:
-            if primary.registered_age <= self.timings.start_within_seconds * patience:
+        if primary.progress_age_seconds is None:
+            if primary.registered_age_seconds <= self.timings.start_within_seconds * patience:
                 return None
             return HealthVerdict(
                 Health.STUCK,
-                f"{primary.id} has processed nothing {quantities.seconds(primary.registered_age)} after its start",
+                f"{primary.id} has processed nothing {quantities.seconds(primary.registered_age_seconds)} after its start",
             )
-        if primary.progress_age <= self.timings.stuck_after_seconds * patience:
+        if primary.progress_age_seconds <= self.timings.stuck_after_seconds * patience:
             return None
         return HealthVerdict(
             Health.STUCK,
-            f"{primary.id} has finished no epoch for {quantities.seconds(primary.progress_age)}",
+            f"{primary.id} has finished no epoch for {quantities.seconds(primary.progress_age_seconds)}",
         )
 
 
@@ -317,13 +317,13 @@ def _away(primary: PrimaryFacts) -> HealthVerdict | None:
 
 
 def _progress(primary: PrimaryFacts) -> HealthVerdict:
-    if primary.progress_age is None:
+    if primary.progress_age_seconds is None:
         return HealthVerdict(Health.STARTING, f"{primary.id} is starting")
-    if primary.progress_age < -CLOCK_SLACK_SECONDS:
+    if primary.progress_age_seconds < -CLOCK_SLACK_SECONDS:
         return HealthVerdict(
             Health.WAITING,
             f"{primary.id} has finished no epoch since the control store's clock was set back by "
-            f"{quantities.seconds(-primary.progress_age)}",
+            f"{quantities.seconds(-primary.progress_age_seconds)}",
         )
     if not primary.processing:
         return HealthVerdict(
@@ -340,7 +340,7 @@ def _progress(primary: PrimaryFacts) -> HealthVerdict:
         )
     return HealthVerdict(
         Health.HEALTHY,
-        f"{primary.id} finished an epoch {quantities.seconds(primary.progress_age)} ago",
+        f"{primary.id} finished an epoch {quantities.seconds(primary.progress_age_seconds)} ago",
     )
 
 

@@ -313,24 +313,24 @@ def _primary_facts(
     primary: ReplicaRow, primaries: list[ReplicaRow], lease: Lease | None, at: float
 ) -> PrimaryFacts:
     """The facts of the primary; for a secondary that took over, they count from the takeover."""
-    registered_age, finished_at = _registered_age(primary, at), primary.finished_at
+    registered_age_seconds, finished_at = _count_age_seconds(primary, at), primary.finished_at
     if lease is not None and lease.holder == primary.id:
-        registered_age = at - lease.taken_at
+        registered_age_seconds = at - lease.taken_at
         if finished_at is not None and finished_at < lease.taken_at:
             finished_at = None
     return PrimaryFacts(
         id=primary.id,
         process=find_process_state(primary),
-        registered_age=registered_age,
-        heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
-        progress_age=None if finished_at is None else at - finished_at,
+        registered_age_seconds=registered_age_seconds,
+        heartbeat_age_seconds=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
+        progress_age_seconds=None if finished_at is None else at - finished_at,
         processing=primary.observed.process,
         caught_up=primary.state is not ReplicaState.STARTING,
         given_up_before=_given_up_at_the_same_epoch(primary, primaries),
     )
 
 
-def _registered_age(row: ReplicaRow, at: float) -> float:
+def _count_age_seconds(row: ReplicaRow, at: float) -> float:
     """Seconds since a replica was started, as its heartbeats tell until its first epoch.
 
     Before the first heartbeat the process tells, if the store's clock was set since the registration.
@@ -360,8 +360,8 @@ def _judge_secondary(
         SecondaryFacts(
             id=row.id,
             process=find_process_state(row),
-            registered_age=_registered_age(row, at),
-            heartbeat_age=None if row.heartbeat_at is None else at - row.heartbeat_at,
+            registered_age_seconds=_count_age_seconds(row, at),
+            heartbeat_age_seconds=None if row.heartbeat_at is None else at - row.heartbeat_at,
             quiet_seconds=at - max(time for time in active_at if time is not None),
             leaving=row.desired == OFF or row.state is ReplicaState.STOPPING,
             deployed=row.observed.deploy,

@@ -150,9 +150,9 @@ def _judge(
         facts = PrimaryFacts(
             id=primary.id,
             process=process,
-            registered_age=_age(primary.registered_at) or 0.0,
-            heartbeat_age=age,
-            progress_age=None if age is None else _age(primary.progressed_at) or 0.0,
+            registered_age_seconds=_age(primary.registered_at) or 0.0,
+            heartbeat_age_seconds=age,
+            progress_age_seconds=None if age is None else _age(primary.progressed_at) or 0.0,
             processing=True,
             caught_up=True,
         )
@@ -181,8 +181,8 @@ def _judge_secondary(row: Row, process: Process) -> HealthVerdict:
         SecondaryFacts(
             id=row.id,
             process=process,
-            registered_age=_age(row.registered_at) or 0.0,
-            heartbeat_age=_age(row.heartbeat_at),
+            registered_age_seconds=_age(row.registered_at) or 0.0,
+            heartbeat_age_seconds=_age(row.heartbeat_at),
             quiet_seconds=_age(row.progressed_at) or 0.0,
             leaving="deploy" not in row.desired,
             deployed="deploy" in row.observed,
