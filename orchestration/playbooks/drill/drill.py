@@ -28,12 +28,12 @@ from holdfast.observation.review import Reviewer
 from holdfast.observation.status import StreamStatus
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.base import InnerSteps, StepResult, StreamPlaybook
-from holdfast.orchestration.playbooks.drill_journal import (
+from holdfast.orchestration.playbooks.drill.journal import (
     OpenDrill,
     find_disturbances,
     open_drill,
 )
-from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome, close_incident, outcome_of
+from holdfast.orchestration.playbooks.drill.outcome import DrillOutcome, close_incident, outcome_of
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
 from holdfast.resources.control_store.records import ReplicaRow

@@ -12,7 +12,7 @@ from holdfast.observation.measurements import measure
 from holdfast.observation.recovery_history import Recovery
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.base import StepResult
-from holdfast.orchestration.playbooks.drill_journal import OpenDrill
+from holdfast.orchestration.playbooks.drill.journal import OpenDrill
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.tables.incidents import is_claimed
 from holdfast.resources.project import Project
