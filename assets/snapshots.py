@@ -128,7 +128,7 @@ def judge_age(
     return dg.AssetCheckResult(
         passed=age <= limit,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{subject} is {quantities.seconds(age)} old, the limit is {quantities.seconds(limit)}",
+        description=f"{subject} is {quantities.age(age)} old, the limit is {quantities.age(limit)}",
         metadata=metadata,
     )
 

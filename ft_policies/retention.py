@@ -108,7 +108,7 @@ def _judge_age(
     return replace(
         verdict,
         lasting=not short,
-        reason=f"{oldest}; it is {quantities.seconds(restore.seconds)} old, and the source keeps it for {quantities.seconds(kept_for_seconds)}"
+        reason=f"{oldest}; it is {quantities.age(restore.seconds)} old, and the source keeps it for {quantities.age(kept_for_seconds)}"
         + (hint if short else ""),
         margin_seconds=margin,
     )

@@ -140,7 +140,7 @@ def test_the_margin_to_what_the_source_keeps_is_a_sample_and_an_alarm(tmp_path: 
         margin = project.store.samples.latest(CLICKS)[SampleName.REPLAY_MARGIN_SECONDS].value
     assert not result.passed
     assert result.severity is dg.AssetCheckSeverity.WARN
-    assert "the source keeps it for 86400 s" in (result.description or "")
+    assert "the source keeps it for 24 h" in (result.description or "")
     assert margin < 0
 
 
