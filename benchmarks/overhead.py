@@ -72,7 +72,7 @@ class Measured:
         return cls(MEASURED * BATCH_ROWS / (at[-1] - at[0]), statistics.median(seconds))
 
 
-def supervised(folder: Path) -> Measured:
+def run_supervised(folder: Path) -> Measured:
     """The query as a stream: epochs, ledger, Delta table, heartbeats, samples, snapshots."""
     (folder / "configs" / "streams").mkdir(parents=True)
     (folder / "configs" / "streams" / "bench.yaml").write_text(yaml.safe_dump(DECLARATION))
@@ -122,7 +122,7 @@ def plain(source: str) -> Callable[[Path], Measured]:
 
 
 CONTENDERS: dict[str, Callable[[Path], Measured]] = {
-    "Holdfast": supervised,
+    "Holdfast": run_supervised,
     "plain PySpark, same source": plain("rate"),
     "plain PySpark, Spark's parquet source": plain("parquet"),
 }

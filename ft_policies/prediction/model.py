@@ -164,8 +164,8 @@ class Bounds:
         An epoch that was decided and not committed (`epoch_waits`) is committed by a replay, if there is one.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
-        bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
-        bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
+        bounds["read_snapshot"] = self._predict_by_size(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
+        bounds["replay"] = self._predict_by_size(RecoveryStep.REPLAY, rows, row_seconds)
         first_commit = np.where(self.awaits_epoch, batch_seconds, bounds["first_commit"])
         bounds["first_commit"] = np.where(np.asarray(epoch_waits) & ~PROCESSES, 0.0, first_commit)
         return StepSeconds(**bounds)
@@ -175,7 +175,7 @@ class Bounds:
         """Where no time of a first commit was measured that includes the wait for its epoch (..., tiers)."""
         return np.asarray(self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] == 0)
 
-    def _sized(
+    def _predict_by_size(
         self, step: RecoveryStep, size: FloatLike, each_seconds: FloatLike = inf
     ) -> FloatArray:
         """Base, slope up to the largest measured size, and the growth beyond it."""

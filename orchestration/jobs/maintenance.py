@@ -101,7 +101,8 @@ class _StreamFailures:
         hints = [error.hint for error in errors if isinstance(error, HoldfastError) and error.hint]
         is_transient = any(isinstance(error, TransientError) for error in errors)
         raise (TransientError if is_transient else PermanentError)(
-            f"{len(errors)} streams were not {done}: {causes}", hint="; ".join(dict.fromkeys(hints))
+            f"{quantities.plural(len(errors), 'stream')} not {done}: {causes}",
+            hint="; ".join(dict.fromkeys(hints)),
         ) from errors[0]
 
 

@@ -357,7 +357,7 @@ def test_a_stream_whose_table_is_damaged_does_not_hold_up_the_pruning_of_others(
     assert not result.success
     [failed] = result.get_step_failure_events()
     error = failed.step_failure_data.error
-    assert "1 streams were not pruned: damaged: " in error.to_string()
+    assert "1 stream not pruned: damaged: " in error.to_string()
     with projects.open() as project:
         rows = project.store.snapshots.of("orders", available_only=False)
         assert [row.epoch for row in rows if row.state is SnapshotState.DROPPED] == [1, 0]
