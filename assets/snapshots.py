@@ -5,6 +5,7 @@ import dagster as dg
 from holdfast.assets.keys import snapshots_key, stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
 from holdfast.configs.stream import StreamDeclaration
+from holdfast.ft_policies import quantities
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import SnapshotRow
 from holdfast.resources.project import Project
@@ -127,7 +128,7 @@ def judge_age(
     return dg.AssetCheckResult(
         passed=age <= limit,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{subject} is {age:.0f} s old, the limit is {limit:.0f} s",
+        description=f"{subject} is {quantities.age(age)} old, the limit is {quantities.age(limit)}",
         metadata=metadata,
     )
 
@@ -142,7 +143,8 @@ def judge_proof(
     metadata: dict[str, float | int | str] = {"limit_seconds": PROVEN_WITHIN_DAYS * DAY_SECONDS}
     if last is not None and last.proven_at is not None:
         days = max(at - last.proven_at, 0.0) / DAY_SECONDS
-        summary = f"{last.id} was proven {days:.1f} days ago, in {last.proven_seconds or 0.0:.0f} s"
+        ago, took = quantities.age(days * DAY_SECONDS), quantities.seconds(last.proven_seconds)
+        summary = f"{last.id} was proven {ago} ago, in {took}"
         metadata |= snapshot_metadata(last, at=at)
     passed = days <= PROVEN_WITHIN_DAYS
     hint = f"run `holdfast snapshots prove {stream}`, or turn the schedule `snapshot_proofs` on"

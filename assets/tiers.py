@@ -144,7 +144,8 @@ def _seconds(change: TierChange) -> float | None:
 
 
 def _format_time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="seconds")
+    """The local time, with its zone."""
+    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def _table(

@@ -66,9 +66,9 @@ def _row(result: PassResult, phase: str) -> dict[str, str | int | float]:
         "secondary_cpu_s": round(secondary, 1),
         "tiers": _shares(seconds_per_tier(moments)),
         "killed_in": ", ".join(kill.tier for kill in kills),
-        "predicted": _listed([kill.predicted for kill in kills]),
-        "next_epoch_after": _listed([kill.to_next_epoch for kill in kills]),
-        "back_after": _listed([kill.seconds for kill in kills]),
+        "predicted": _join_seconds([kill.predicted for kill in kills]),
+        "next_epoch_after": _join_seconds([kill.to_next_epoch for kill in kills]),
+        "back_after": _join_seconds([kill.seconds for kill in kills]),
     }
 
 
@@ -77,7 +77,7 @@ def _cpu(moments: list[Moment]) -> tuple[float, float]:
     return last.primary_cpu - first.primary_cpu, last.secondary_cpu - first.secondary_cpu
 
 
-def _listed(seconds: list[float]) -> str:
+def _join_seconds(seconds: list[float]) -> str:
     return ", ".join(f"{number:.2f}" for number in seconds)
 
 

@@ -35,7 +35,7 @@ NOTES = (
 )
 
 
-def measured(
+def measure(
     cores: int, folder: Path, only: str, step: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """All queries in one process, which has so many cores."""
@@ -93,7 +93,7 @@ def main() -> int:
     steps = len(CORES) * (len(list_queries()) + 1)
     with scratch_folder("apps") as folder, benchmark.progress(steps) as step:
         for cores in CORES:
-            runs = measured(cores, folder, only, step)
+            runs = measure(cores, folder, only, step)
             results[cores] = {run["query"]: run for run in runs}
     for run in (run for run in results[1].values() if run["faults"]):
         benchmark.console.print(f"{run['query']}: {'; '.join(run['faults'])}")

@@ -35,7 +35,7 @@ from benchmarks.streams.workload import STATES, State
 from holdfast.ft_policies.tiers import Tier
 
 PLAIN = "plain"
-KILLS = 9  # six tiers and two states: more than the hundred that the benchmark of predictions needs
+KILLS = 10  # so one miss is within the bars of the benchmark of predictions: 99 % in all, 95 % in its tier
 FEWEST_KILLS = 5  # for a result
 BARS = {
     Tier.ACTIVE_REPLICATION: 0.10,

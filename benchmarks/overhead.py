@@ -6,6 +6,7 @@ measured by hand at 1 M too, three rounds: 1.10, 1.03 and 0.96, so single rounds
 percent either way, and the bar is within that noise.
 """
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -71,7 +72,7 @@ class Measured:
         return cls(MEASURED * BATCH_ROWS / (at[-1] - at[0]), statistics.median(seconds))
 
 
-def supervised(folder: Path) -> Measured:
+def run_supervised(folder: Path) -> Measured:
     """The query as a stream: epochs, ledger, Delta table, heartbeats, samples, snapshots."""
     (folder / "configs" / "streams").mkdir(parents=True)
     (folder / "configs" / "streams" / "bench.yaml").write_text(yaml.safe_dump(DECLARATION))
@@ -121,7 +122,7 @@ def plain(source: str) -> Callable[[Path], Measured]:
 
 
 CONTENDERS: dict[str, Callable[[Path], Measured]] = {
-    "Holdfast": supervised,
+    "Holdfast": run_supervised,
     "plain PySpark, same source": plain("rate"),
     "plain PySpark, Spark's parquet source": plain("parquet"),
 }
@@ -138,6 +139,7 @@ def _await(find_file: Callable[[], Path | None], health: Callable[[], object]) -
 
 def main() -> int:
     """Measure all contenders in turn, several times."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     os.environ["PYTHONPATH"] = str(HERE.parent)
     benchmark = Benchmark(
         "overhead",

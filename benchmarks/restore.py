@@ -5,6 +5,7 @@ digest and ends when the files are there, as in a recovery. The plain GET is one
 the same size, written to one file. Both come from the same embedded S3 server, in turn.
 """
 
+import argparse
 import shutil
 import sys
 import tempfile
@@ -105,6 +106,7 @@ def measure(benchmark: Benchmark, name: str, server: EmbeddedS3, home: Path) -> 
 
 def main() -> int:
     """Run both sizes on one embedded S3 server."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     benchmark = Benchmark("restore", "Restoring a snapshot against one plain GET", NOTES)
     with tempfile.TemporaryDirectory(prefix="bench-restore-", dir=_memory()) as folder:
         home = Path(folder)

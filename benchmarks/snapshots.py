@@ -6,6 +6,7 @@ as packs and a manifest; boto3's own transfer manager as one object per file, in
 snapshot is what one more epoch adds; a restore brings the whole cut back into an empty folder.
 """
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -137,6 +138,7 @@ def smaller_deltas(benchmark: Benchmark, store: S3ObjectStore, home: Path) -> No
 
 def main() -> int:
     """Run all contenders on one embedded S3 server."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     benchmark = Benchmark(
         "snapshots", "Snapshots of a checkpoint of thousands of files", notes=NOTES
     )

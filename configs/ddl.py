@@ -104,7 +104,7 @@ class _Reader:
         if depth > _DEEPEST:
             raise _fault("is nested too deeply")
         if name in ("array", "map", "struct"):
-            self._nested(name, depth, path)
+            self._parse_nested(name, depth, path)
             return
         if name in _SIZED and self._skip("("):
             self._size(name)
@@ -113,7 +113,7 @@ class _Reader:
         size = self._tokens[began + 1 : self._at]
         self.types[path] = _SAME.get(name, name) + "".join(size)
 
-    def _nested(self, name: str, depth: int, path: str) -> None:
+    def _parse_nested(self, name: str, depth: int, path: str) -> None:
         self._require("<")
         if name == "struct":
             self.fields(end=">", depth=depth + 1, path=f"{path}.")

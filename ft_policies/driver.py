@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from holdfast.ft_policies import quantities
+
 
 class FailureKind(StrEnum):
     """Whether a retry can help, as far as the error shows."""
@@ -97,7 +99,9 @@ class SpareCapacityPolicy:
         if queued_epochs > self.queue_epochs:
             return Pause(f"{queued_epochs} epochs are queued, more than {self.queue_epochs}")
         if host_load >= self.pause_above and busy_seconds >= self.after_seconds:
-            return Pause(f"the host has been busy ({host_load:.0%}) for {busy_seconds:.0f} s")
+            return Pause(
+                f"the host has been busy ({host_load:.0%}) for {quantities.seconds(busy_seconds)}"
+            )
         return None
 
     def _resume(self, host_load: float, calm_seconds: float, queued_epochs: int) -> Resume | None:
@@ -105,4 +109,6 @@ class SpareCapacityPolicy:
         calm = host_load < self.resume_below and calm_seconds >= self.after_seconds
         if not calm or queued_epochs > self.queue_epochs:
             return None
-        return Resume(f"the host has been calm ({host_load:.0%}) for {calm_seconds:.0f} s")
+        return Resume(
+            f"the host has been calm ({host_load:.0%}) for {quantities.seconds(calm_seconds)}"
+        )

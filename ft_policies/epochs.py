@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TypeAlias
 
+from holdfast.ft_policies import quantities
+
 
 @dataclass(frozen=True, slots=True)
 class Close:
@@ -48,12 +50,12 @@ class Pace:
             return Close(waiting_rows, "the first epoch")
         if waiting_rows == 0:
             if since_last_seconds >= self.silence_seconds:
-                return Close(0, f"silent for {since_last_seconds:.1f} s")
+                return Close(0, f"silent for {quantities.seconds(since_last_seconds)}")
             return Wait("no input")
         if self.seconds is not None and since_last_seconds >= self.seconds:
-            return Close(waiting_rows, f"open for {since_last_seconds:.1f} s")
+            return Close(waiting_rows, f"open for {quantities.seconds(since_last_seconds)}")
         if self.seconds is None and since_last_seconds >= self.silence_seconds:
-            return Close(waiting_rows, f"not full after {since_last_seconds:.1f} s")
+            return Close(waiting_rows, f"not full after {quantities.seconds(since_last_seconds)}")
         return Wait(f"{waiting_rows} rows wait")
 
 

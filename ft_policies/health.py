@@ -7,6 +7,7 @@ from enum import StrEnum
 from math import inf
 from typing import TypeAlias
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.timings import Timings
 
 MAX_DOUBLINGS = 6
@@ -167,9 +168,9 @@ class PrimaryFacts:
 
     id: str
     process: Process
-    registered_age: float
-    heartbeat_age: float | None
-    progress_age: float | None
+    registered_age_seconds: float
+    heartbeat_age_seconds: float | None
+    progress_age_seconds: float | None
     processing: bool
     caught_up: bool
     given_up_before: int = 0
@@ -188,8 +189,8 @@ class SecondaryFacts:
 
     id: str
     process: Process
-    registered_age: float
-    heartbeat_age: float | None
+    registered_age_seconds: float
+    heartbeat_age_seconds: float | None
     quiet_seconds: float
     leaving: bool
     deployed: bool
@@ -237,7 +238,7 @@ class HealthPolicy:
         if not wanted:
             return HealthVerdict(Health.STOPPING, f"{primary.id} was asked to stop")
         silent = self._silent(primary, self.timings.lease_seconds)
-        return silent or _away(primary) or self._stuck(primary) or _progress(primary)
+        return silent or _away(primary) or self._judge_progress(primary) or _progress(primary)
 
     def judge_secondary(self, secondary: SecondaryFacts) -> HealthVerdict:
         name = secondary.id
@@ -255,14 +256,16 @@ class HealthPolicy:
         patience_seconds = self.timings.progress_within_seconds
         if secondary.processing and secondary.quiet_seconds > patience_seconds:
             quiet = secondary.quiet_seconds
-            return HealthVerdict(Health.STUCK, f"{name} has finished no epoch for {quiet:.0f} s")
+            return HealthVerdict(
+                Health.STUCK, f"{name} has finished no epoch for {quantities.seconds(quiet)}"
+            )
         return HealthVerdict(Health.HEALTHY, f"{name} is standing by")
 
     def _starting_secondary(self, secondary: SecondaryFacts) -> HealthVerdict:
-        age = secondary.registered_age
+        age = secondary.registered_age_seconds
         if age > self.timings.start_within_seconds:
             return HealthVerdict(
-                Health.STUCK, f"{secondary.id} is not up {age:.0f} s after its start"
+                Health.STUCK, f"{secondary.id} is not up {quantities.seconds(age)} after its start"
             )
         return HealthVerdict(Health.STARTING, f"{secondary.id} is starting")
 
@@ -270,38 +273,39 @@ class HealthPolicy:
         self, replica: PrimaryFacts | SecondaryFacts, patience_seconds: float
     ) -> HealthVerdict | None:
         """Judge the heartbeats; before the first one, a running process has as long as any start."""
-        age = replica.heartbeat_age
+        age = replica.heartbeat_age_seconds
         if age is None:
-            launching = replica.registered_age <= self.timings.launch_within_seconds
+            launching = replica.registered_age_seconds <= self.timings.launch_within_seconds
             if launching or replica.process is Process.RUNNING:
                 return None
             return HealthVerdict(
                 Health.SILENT,
-                f"{replica.id} was registered {replica.registered_age:.0f} s ago, no heartbeat yet",
+                f"{replica.id} was registered {quantities.seconds(replica.registered_age_seconds)} ago, no heartbeat yet",
             )
         if -CLOCK_SLACK_SECONDS <= age <= patience_seconds:
             return None
         if age < 0:
-            reason = f"{replica.id} has sent no heartbeat since the control store's clock was set back by {-age:.0f} s"
+            reason = f"{replica.id} has sent no heartbeat since the control store's clock was set back by {quantities.seconds(-age)}"
         else:
-            reason = f"{replica.id} has sent no heartbeat for {age:.1f} s"
+            reason = f"{replica.id} has sent no heartbeat for {quantities.seconds(age)}"
         if replica.process is Process.RUNNING:
             return HealthVerdict(Health.DISPUTED, f"{reason}, but its process is running")
         return HealthVerdict(Health.SILENT, reason)
 
-    def _stuck(self, primary: PrimaryFacts) -> HealthVerdict | None:
+    def _judge_progress(self, primary: PrimaryFacts) -> HealthVerdict | None:
         patience = 2.0 ** min(primary.given_up_before, MAX_DOUBLINGS)
-        if primary.progress_age is None:
-            if primary.registered_age <= self.timings.start_within_seconds * patience:
+        if primary.progress_age_seconds is None:
+            if primary.registered_age_seconds <= self.timings.start_within_seconds * patience:
                 return None
             return HealthVerdict(
                 Health.STUCK,
-                f"{primary.id} has processed nothing {primary.registered_age:.0f} s after its start",
+                f"{primary.id} has processed nothing {quantities.seconds(primary.registered_age_seconds)} after its start",
             )
-        if primary.progress_age <= self.timings.stuck_after_seconds * patience:
+        if primary.progress_age_seconds <= self.timings.stuck_after_seconds * patience:
             return None
         return HealthVerdict(
-            Health.STUCK, f"{primary.id} has finished no epoch for {primary.progress_age:.0f} s"
+            Health.STUCK,
+            f"{primary.id} has finished no epoch for {quantities.seconds(primary.progress_age_seconds)}",
         )
 
 
@@ -313,13 +317,13 @@ def _away(primary: PrimaryFacts) -> HealthVerdict | None:
 
 
 def _progress(primary: PrimaryFacts) -> HealthVerdict:
-    if primary.progress_age is None:
+    if primary.progress_age_seconds is None:
         return HealthVerdict(Health.STARTING, f"{primary.id} is starting")
-    if primary.progress_age < -CLOCK_SLACK_SECONDS:
+    if primary.progress_age_seconds < -CLOCK_SLACK_SECONDS:
         return HealthVerdict(
             Health.WAITING,
             f"{primary.id} has finished no epoch since the control store's clock was set back by "
-            f"{-primary.progress_age:.0f} s",
+            f"{quantities.seconds(-primary.progress_age_seconds)}",
         )
     if not primary.processing:
         return HealthVerdict(
@@ -332,10 +336,11 @@ def _progress(primary: PrimaryFacts) -> HealthVerdict:
     if is_lagging(primary.lag, primary.tolerated_lag_seconds):
         return HealthVerdict(
             Health.LAGGING,
-            f"{primary.id} is {primary.lag[-1].seconds:.0f} s behind its input and does not catch up",
+            f"{primary.id} is {quantities.seconds(primary.lag[-1].seconds)} behind its input and does not catch up",
         )
     return HealthVerdict(
-        Health.HEALTHY, f"{primary.id} finished an epoch {primary.progress_age:.1f} s ago"
+        Health.HEALTHY,
+        f"{primary.id} finished an epoch {quantities.seconds(primary.progress_age_seconds)} ago",
     )
 
 
@@ -391,7 +396,9 @@ class FailoverPolicy:
             return Stay(f"{primary.id} has not taken the lease yet")
         if primary.silent_seconds >= self.lease_seconds:
             return TakeOver(
-                f"{primary.id} has not renewed its lease for {primary.silent_seconds:.1f} s",
+                f"{primary.id} has not renewed its lease for {quantities.seconds(primary.silent_seconds)}",
                 DetectedBy.LEASE,
             )
-        return Stay(f"{primary.id} renewed its lease {primary.silent_seconds:.1f} s ago")
+        return Stay(
+            f"{primary.id} renewed its lease {quantities.seconds(primary.silent_seconds)} ago"
+        )

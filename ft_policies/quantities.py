@@ -1,13 +1,15 @@
 """Quantities as text, for screens and logs: at most three significant digits, with a unit."""
 
-from math import floor, log10
+from math import floor, isfinite, log10
 
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
 NONE = "-"
 
 
 def number(value: float, *, max_decimals: int = 6) -> str:
-    """`0.0412`, `1.4`, `12.3`, `123`, `1,234`: three significant digits, whole from 100 on."""
+    """`0.0412`, `1.4`, `12.3`, `123`, `1,234`: three significant digits, whole from 100 on; `inf` if it is that."""
+    if not isfinite(value):
+        return str(value)
     magnitude = floor(log10(abs(value))) if value else 0
     decimals = min(max(2 - magnitude, 0), max_decimals)
     text = f"{value:,.{decimals}f}"

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from holdfast.ft_policies import quantities
+
 SHORT_MARGIN = 0.1
 """A margin is short if it is less than this share of the time that the source keeps its input."""
 
@@ -106,7 +108,7 @@ def _judge_age(
     return replace(
         verdict,
         lasting=not short,
-        reason=f"{oldest}; it is {restore.seconds:.0f} s old, and the source keeps it for {kept_for_seconds:.0f} s"
+        reason=f"{oldest}; it is {quantities.age(restore.seconds)} old, and the source keeps it for {quantities.age(kept_for_seconds)}"
         + (hint if short else ""),
         margin_seconds=margin,
     )

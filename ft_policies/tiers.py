@@ -87,7 +87,7 @@ SECONDARY: Mapping[Tier, Switches] = MappingProxyType(
 )
 
 
-def covered(switches: Switches) -> Tier:
+def covered_tier(switches: Switches) -> Tier:
     """The strongest tier that a secondary with these switches covers."""
     return next(tier for tier in Tier if SECONDARY[tier].on() <= switches.on())
 

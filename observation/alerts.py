@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.ft_policies import quantities
 from holdfast.resources.control_store.incident_kinds import LASTING, IncidentKind
 from holdfast.resources.control_store.records import Incident, IncidentSubject
 from holdfast.resources.control_store.recoveries import lost_at, recovered_at, recovery_sentence
@@ -13,21 +14,23 @@ from holdfast.resources.project import Project
 def find_incident_alerts(project: Project, *, closed_since: float) -> list[Alert]:
     """The alerts of all open incidents, and of those that were closed since then; the same event has the same key."""
     store, at = project.store, project.store.now()
-    wanted = store.streams.wanted()
+    wanted = store.streams.list_wanted()
     alerts = [
         alert
         for incident in store.incidents.of(None)
         for alert in (
-            *_missed(project, incident, at, waits=incident.stream in wanted),
+            *_find_missed(project, incident, at, waits=incident.stream in wanted),
             *_open_too_long(project, incident, at),
         )
     ]
     for incident in store.incidents.closed_since(closed_since):
-        alerts.extend(_missed(project, incident, at, waits=False))
+        alerts.extend(_find_missed(project, incident, at, waits=False))
     return alerts
 
 
-def _missed(project: Project, incident: Incident, at: float, *, waits: bool) -> Iterator[Alert]:
+def _find_missed(
+    project: Project, incident: Incident, at: float, *, waits: bool
+) -> Iterator[Alert]:
     """The objective that a recovery has missed; if the stream still `waits` for it, as soon as the time is over."""
     declared = project.config.streams.get(incident.stream)
     is_loss = incident.kind == IncidentKind.RECOVERY and incident.subject is IncidentSubject.PRIMARY
@@ -39,7 +42,7 @@ def _missed(project: Project, incident: Incident, at: float, *, waits: bool) -> 
         error = recovery_sentence(seconds, objective)
     elif seconds is None and waits and at - lost_at(incident) > objective:
         error = (
-            f"has not recovered {at - lost_at(incident):.0f} s after the last sign of life, "
+            f"has not recovered {quantities.seconds(at - lost_at(incident))} after the last sign of life, "
             f"which misses the objective of {objective:g} s"
         )
     if error:
@@ -47,7 +50,7 @@ def _missed(project: Project, incident: Incident, at: float, *, waits: bool) -> 
             kind=AlertKind.OBJECTIVE_MISSED,
             key=f"{AlertKind.OBJECTIVE_MISSED}/{incident.id}",
             stream=incident.stream,
-            error=f"{error}: {incident.detail.get('reason', incident.kind)}",
+            error=f"{error}: {incident.reason or incident.kind}",
             hint=f"run `holdfast status {incident.stream}`; `holdfast explain {incident.stream}` shows which tier "
             "would meet the objective",
         )
@@ -73,6 +76,6 @@ def _open_too_long(project: Project, incident: Incident, at: float) -> Iterator[
         key=f"{AlertKind.INCIDENT_OPEN}/{incident.id}",
         stream=name,
         error=f"incident {incident.id[:8]} ({incident.kind}) is open for {age / 60.0:.0f} min: "
-        f"{incident.detail.get('reason', incident.kind)}",
+        f"{incident.reason or incident.kind}",
         hint=f"run `holdfast incidents {name}` and `holdfast logs {name}` for the cause{close}",
     )

@@ -20,7 +20,7 @@ from holdfast.ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.prediction.calibration import Score, calibrate, newest_scores
 from holdfast.ft_policies.prediction.model import Fit, Prediction
-from holdfast.ft_policies.prediction.past import PastPrediction
+from holdfast.ft_policies.prediction.past import PastPrediction, score_recoveries
 from holdfast.ft_policies.prediction.steps import TIERS, RecoveryStep
 from holdfast.ft_policies.prediction.thesis import ThesisModel
 from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs, evaluate, intervals
@@ -157,11 +157,16 @@ class Reviewer:
                 stream = declared[name]
                 basis = stream.controller.model(), stream.supervision.timings()
                 past = last.past if last is not None and last.basis == basis else ()
+                model = stream.controller.model()
+                fit = model.fit(of_stream.step_timings)
+                predicted = predict_recoveries(store, stream, of_stream, past)
+                recovered = [prediction.recovered for prediction in predicted]
                 self._fits[key] = _Fitted(
                     version=version,
                     basis=basis,
-                    fit=stream.controller.model().fit(of_stream.step_timings),
-                    past=predict_recoveries(store, stream, of_stream, past),
+                    fit=fit,
+                    past=predicted,
+                    scores=score_recoveries(recovered, fit.bounds, model, of_stream.load),
                 )
             fitted[name] = self._fits[key]
         pooled = newest_scores(score for entry in fitted.values() for score in entry.scores)
@@ -181,7 +186,7 @@ class Reviewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fitted:
-    """The fit of one stream, the predictions of its newest recoveries, and what both follow from."""
+    """The fit of one stream, its newest recoveries with prediction and score, and what they follow from."""
 
     version: object
     """Changes with the measurements."""
@@ -189,10 +194,7 @@ class _Fitted:
     """Changes with what is declared of the model and the lease."""
     fit: Fit
     past: Sequence[PastPrediction]
-
-    @property
-    def scores(self) -> list[Score]:
-        return [prediction.score for prediction in self.past]
+    scores: Sequence[Score]
 
 
 def _running(project: Project) -> list[StreamRow]:
@@ -202,7 +204,7 @@ def _running(project: Project) -> list[StreamRow]:
         return [row for row in streams.all() if row.is_desired and row.name in declared]
     except PermanentError:
         log.exception("the streams cannot be read together")
-    rows = (_find_row(project, name) for name in sorted(streams.wanted() & declared.keys()))
+    rows = (_find_row(project, name) for name in sorted(streams.list_wanted() & declared.keys()))
     return [row for row in rows if row is not None]
 
 

@@ -21,7 +21,7 @@ from holdfast.ft_policies.playbooks.recover.migration import (
 )
 from holdfast.ft_policies.playbooks.recover.secondary import SecondaryView
 from holdfast.ft_policies.playbooks.recover.steps import RecoverFacts
-from holdfast.ft_policies.tiers import OFF, Tier, covered
+from holdfast.ft_policies.tiers import OFF, Tier, covered_tier
 from holdfast.observation.lag import find_tolerated_lag, lag_readings
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import (
@@ -96,7 +96,7 @@ def _difference(store: ControlStore, migration: Migration, target: ReplicaRow | 
         return None
     return next(
         (
-            str(incident.detail.get("reason"))
+            incident.reason
             for incident in store.incidents.of(migration.stream)
             if incident.kind == IncidentKind.DIGEST_DIFFERS and incident.replica == target.id
         ),
@@ -246,7 +246,7 @@ def observe_stream(
         primary=primary,
         last_primary=primaries[0] if primaries else None,
         tier=_tier(project, name, row),
-        covered=_covered(secondary, verdict),
+        covered=_find_covered(secondary, verdict),
         secondary=secondary,
         secondary_verdict=verdict,
         last_secondary=secondaries[0] if secondaries else None,
@@ -300,37 +300,37 @@ def _tier(project: Project, name: str, row: StreamRow | None) -> Tier:
     return project.config.stream(name).tier if row is None else row.tier
 
 
-def _covered(secondary: ReplicaRow | None, verdict: HealthVerdict | None) -> Tier:
+def _find_covered(secondary: ReplicaRow | None, verdict: HealthVerdict | None) -> Tier:
     """The tier that the secondary covers; a secondary that is stopping cannot take over any more."""
     if secondary is None or verdict is None or verdict.health.failed:
         return Tier.PASSIVE_REPLICATION
     if secondary.state is ReplicaState.STOPPING:
         return Tier.PASSIVE_REPLICATION
-    return covered(secondary.observed)
+    return covered_tier(secondary.observed)
 
 
 def _primary_facts(
     primary: ReplicaRow, primaries: list[ReplicaRow], lease: Lease | None, at: float
 ) -> PrimaryFacts:
     """The facts of the primary; for a secondary that took over, they count from the takeover."""
-    registered_age, finished_at = _registered_age(primary, at), primary.finished_at
+    registered_age_seconds, finished_at = _count_age_seconds(primary, at), primary.finished_at
     if lease is not None and lease.holder == primary.id:
-        registered_age = at - lease.taken_at
+        registered_age_seconds = at - lease.taken_at
         if finished_at is not None and finished_at < lease.taken_at:
             finished_at = None
     return PrimaryFacts(
         id=primary.id,
         process=find_process_state(primary),
-        registered_age=registered_age,
-        heartbeat_age=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
-        progress_age=None if finished_at is None else at - finished_at,
+        registered_age_seconds=registered_age_seconds,
+        heartbeat_age_seconds=None if primary.heartbeat_at is None else at - primary.heartbeat_at,
+        progress_age_seconds=None if finished_at is None else at - finished_at,
         processing=primary.observed.process,
         caught_up=primary.state is not ReplicaState.STARTING,
         given_up_before=_given_up_at_the_same_epoch(primary, primaries),
     )
 
 
-def _registered_age(row: ReplicaRow, at: float) -> float:
+def _count_age_seconds(row: ReplicaRow, at: float) -> float:
     """Seconds since a replica was started, as its heartbeats tell until its first epoch.
 
     Before the first heartbeat the process tells, if the store's clock was set since the registration.
@@ -360,8 +360,8 @@ def _judge_secondary(
         SecondaryFacts(
             id=row.id,
             process=find_process_state(row),
-            registered_age=_registered_age(row, at),
-            heartbeat_age=None if row.heartbeat_at is None else at - row.heartbeat_at,
+            registered_age_seconds=_count_age_seconds(row, at),
+            heartbeat_age_seconds=None if row.heartbeat_at is None else at - row.heartbeat_at,
             quiet_seconds=at - max(time for time in active_at if time is not None),
             leaving=row.desired == OFF or row.state is ReplicaState.STOPPING,
             deployed=row.observed.deploy,
@@ -388,7 +388,7 @@ def _failures(primaries: list[ReplicaRow], committed: LedgerEntry | None, *, sin
     in between makes it another failure; a changed declaration or a start by the operator resets the count, a
     change of the tier does not.
     """
-    ended = _ended(primaries, since)
+    ended = _list_ended(primaries, since)
     committed_at = float("inf") if committed is None else committed.committed_at
 
     def has_failed_there(row: ReplicaRow) -> bool:
@@ -403,9 +403,9 @@ def _secondary_failures(secondaries: list[ReplicaRow], *, since: float) -> int:
 
     Their epochs do not matter: each starts from the newest snapshot, so the next one is always further.
     """
-    ended = _ended(secondaries, since)
+    ended = _list_ended(secondaries, since)
     return len(list(takewhile(lambda row: row.state is not ReplicaState.STOPPED, ended)))
 
 
-def _ended(rows: list[ReplicaRow], since: float) -> list[ReplicaRow]:
+def _list_ended(rows: list[ReplicaRow], since: float) -> list[ReplicaRow]:
     return [row for row in rows if row.state.ended and row.registered_at >= since]

@@ -4,6 +4,7 @@ from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus
 from holdfast.resources.control_store.records import IncidentSubject, JsonObject, ReplicaRow
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import IncidentKey
 
 
@@ -42,12 +43,12 @@ def incident_detail(status: StreamStatus) -> JsonObject:
         "reason": status.verdict.reason,
         "primary": _id(status.last_primary),
         "tier": status.tier.value,
-        "t_detect_seconds": detection_seconds(status),
+        SampleName.DETECT_SECONDS: detection_seconds(status),
     }
     orphan = orphaned_replica(status)
     if orphan is not None:
         reason = f"the stream was stopped, but {orphan.id} was not asked to leave"
-        return about | {"cause": "unwanted", "reason": reason, "t_detect_seconds": None}
+        return about | {"cause": "unwanted", "reason": reason, SampleName.DETECT_SECONDS: None}
     if status.verdict.health.failed:
         return about
     last, verdict = status.last_secondary, status.secondary_verdict
@@ -55,7 +56,7 @@ def incident_detail(status: StreamStatus) -> JsonObject:
         "cause": f"secondary_{Health.MISSING if verdict is None else verdict.health}",
         "reason": f"{status.tier} is not covered: " + _secondary_reason(status),
         "secondary": _id(last),
-        "t_detect_seconds": None if last is None else _silence(last, status.at),
+        SampleName.DETECT_SECONDS: None if last is None else _silence(last, status.at),
     }
 
 

@@ -41,7 +41,7 @@ def read_inputs(project: Project, stream: str) -> InputFiles:
     files = open_files(project, declared).files(last_position(project, stream))
     needed: set[ListedFile] = set()
     for reader, sources in _readers(project, name_place(project, declared)).items():
-        needed |= _needed_by(project, reader, sources, files)
+        needed |= _find_needed(project, reader, sources, files)
     return InputFiles(
         stream=stream,
         first_epoch=_first_epoch(project, stream),
@@ -58,7 +58,7 @@ def delete_unneeded(project: Project, inputs: InputFiles) -> None:
         source.delete(file)
 
 
-def _needed_by(
+def _find_needed(
     project: Project,
     stream: str,
     declared: Sequence[FilesDeclaration],
@@ -66,7 +66,7 @@ def _needed_by(
 ) -> set[ListedFile]:
     """The files that a stream has not read yet, that it may read again, or that are not those it has read."""
     first = _first_epoch(project, stream)
-    assigned = project.store.epoch_files.named(stream, [file.name for file in files])
+    assigned = project.store.epoch_files.find(stream, [file.name for file in files])
     done = {
         ListedFile(file.name, file.size, file.changed_ns)
         for file in assigned
@@ -91,14 +91,14 @@ def _readers(project: Project, place: str) -> dict[str, list[FilesDeclaration]]:
     readers: dict[str, list[FilesDeclaration]] = {}
     config = project.config
     in_files = [stream for name, stream in config.streams.items() if name not in config.missing]
-    for stream in (*in_files, *_started(project)):
+    for stream in (*in_files, *_list_started(project)):
         source = stream.source
         if isinstance(source, FilesDeclaration) and name_place(project, source) == place:
             readers.setdefault(stream.name, []).append(source)
     return readers
 
 
-def _started(project: Project) -> Iterator[StreamDeclaration]:
+def _list_started(project: Project) -> Iterator[StreamDeclaration]:
     """What streams were last started with, and what they are being migrated to.
 
     A stream may run although it has no file any more.

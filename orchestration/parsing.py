@@ -26,7 +26,7 @@ def parse_enum(
     near = get_close_matches(value, offered, n=1)
     suggestion = f"did you mean {near[0]}? " if near else ""
     raise PermanentError(
-        f"there is no {noun} {text!r}", hint=f"{suggestion}The {noun}s are {', '.join(offered)}"
+        f"there is no {noun} {text!r}", hint=f"{suggestion}choose one of {', '.join(offered)}"
     )
 
 

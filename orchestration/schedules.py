@@ -18,7 +18,7 @@ from holdfast.orchestration.jobs.drills import (
 from holdfast.orchestration.jobs.lifecycle import SnapshotConfig, snapshot_stream
 from holdfast.orchestration.jobs.maintenance import compact_tables, prune_snapshots
 from holdfast.orchestration.jobs.reports import REPORT_KEYS
-from holdfast.orchestration.playbooks.drill import Drill
+from holdfast.orchestration.playbooks.drill.drill import Drill
 from holdfast.orchestration.playbooks.recompute import find_newest_provable
 from holdfast.resources.project import Project
 

@@ -46,7 +46,7 @@ class Project:
         return SnapshotVault(
             self.object_store(),
             stream,
-            rolled_back=partial(self.store.migrations.rolled_back, stream),
+            rolled_back=partial(self.store.migrations.find_rolled_back, stream),
             project_id=self.store.identity.project_id,
         )
 
@@ -57,7 +57,7 @@ class Project:
         return SnapshotVault(
             S3ObjectStore(connector_to_place(declared, connect)),
             stream,
-            rolled_back=partial(self.store.migrations.rolled_back, stream),
+            rolled_back=partial(self.store.migrations.find_rolled_back, stream),
         )
 
     def timings(self, stream: str) -> Timings:
@@ -123,7 +123,7 @@ def list_missing_files(root: Path) -> list[Problem]:
 
 
 def _with_last_declarations(config: ProjectConfig, store: ControlStore) -> ProjectConfig:
-    wanted = store.streams.wanted()
+    wanted = store.streams.list_wanted()
     if not config.broken and wanted <= config.streams.keys():
         return config
     return config.with_last_declarations(store.streams.declarations(), wanted=wanted)

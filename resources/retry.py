@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from holdfast.ft_policies.errors import TransientError
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 
 T = TypeVar("T")
 
@@ -16,7 +16,11 @@ log = logging.getLogger(__name__)
 
 
 def retry_transient(
-    act: Callable[[], T], *, what: str, give_up: Callable[[], bool] = lambda: False
+    act: Callable[[], T],
+    *,
+    what: str,
+    give_up: Callable[[], bool] = lambda: False,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> T:
     """Call `act` until it succeeds; after a transient error it is called again, with growing pauses.
 
@@ -30,5 +34,5 @@ def retry_transient(
             if give_up():
                 raise
             log.warning("%s failed and is retried: %s", what, error)
-        SYSTEM_CLOCK.sleep(pause)
+        clock.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

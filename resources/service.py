@@ -6,7 +6,6 @@ or stop the service. The record of a service that has ended is kept: it holds th
 """
 
 import errno
-import fcntl
 import json
 import os
 import signal
@@ -22,6 +21,7 @@ import psutil
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock, wait_until
+from holdfast.resources.file_lock import try_lock
 from holdfast.resources.process import ProcessHandle
 
 LOOPBACK = "127.0.0.1"
@@ -104,7 +104,7 @@ class ServiceRecordFile(Generic[R]):
         self.lock.parent.mkdir(parents=True, exist_ok=True)
         with self.lock.open("a+") as lock:
             if not wait_until(
-                lambda: _try_lock(lock),
+                lambda: try_lock(lock),
                 patience_seconds=wait_seconds,
                 poll_seconds=_LOCK_POLL_SECONDS,
                 clock=clock,
@@ -115,14 +115,6 @@ class ServiceRecordFile(Generic[R]):
                 )
             _record_holder(lock)
             yield
-
-
-def _try_lock(lock: TextIO) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _record_holder(lock: TextIO) -> None:

@@ -2,7 +2,8 @@
 
 `make house` shows all of it; `--lint` (part of `make lint`) shows only what is wrong. Exit code 1 if a folder
 has more than 17 modules, a module more than 450 lines, a forbidden word is left in source, messages, docs or tests,
-a variable is called `one` or `found`, an import names a floor without `holdfast.`, or a contract is broken.
+a variable is called `one` or `found`, a function `located` or `kept`, an import names a floor without
+`holdfast.`, or a contract is broken.
 """
 
 import argparse
@@ -38,8 +39,13 @@ FORBIDDEN = {
     "nobody": "name the component, or use the passive",
     "somebody": "name the component or role",
     "anybody": "name the component or role",
+    "someone": "name the component or role",
+    "anyone": "name the component or role",
+    "everyone": "name the components or roles",
+    "everybody": "name the components or roles",
     "whoever": "name the component or role",
     "people": "the operator, the user",
+    "person": "the operator, the user",
     "blow": "fault",
     "blows": "faults",
     "foresee": "plan",
@@ -70,6 +76,13 @@ OLD_NAMES = {
 }
 # HOUSE section 7: a variable is named for what it holds.
 VAGUE_NAMES = frozenset({"one", "found", "seen", "known", "told"})
+# HOUSE section 7: a function is named for what it does; a past participle is a record of what happened.
+IRREGULAR = frozenset(
+    {"begun", "built", "chosen", "done", "gone", "held", "kept", "led", "left", "lost", "made"}
+    | {"meant", "met", "paid", "sent", "shown", "stood", "stuck", "taken", "written"}
+    | VAGUE_NAMES
+)
+VERBS_IN_ED = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed"})
 # A line that must keep an old word (the hidden alias of an option, for one version) says so.
 ALLOWED = "house: old word"
 BARE_IMPORT = re.compile(
@@ -137,6 +150,23 @@ def _bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
+def find_participles(paths: list[Path]) -> Iterator[str]:
+    """Find functions whose whole name is a past participle; a property may have one."""
+    for path in paths:
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            is_property = any("property" in ast.unparse(each) for each in node.decorator_list)
+            if _is_participle(node.name.strip("_")) and not is_property:
+                yield f"{path}:{node.lineno}: function {node.name!r}: begin with a verb"
+
+
+def _is_participle(name: str) -> bool:
+    return name in IRREGULAR or (
+        name.endswith("ed") and "_" not in name and name not in VERBS_IN_ED
+    )
+
+
 def find_bare_imports(paths: list[Path]) -> Iterator[str]:
     """Find imports by a folder's bare name: a module must not exist twice."""
     for path in paths:
@@ -159,6 +189,7 @@ def find_problems(modules: list[Module]) -> dict[str, list[str]]:
     """Find everything that is wrong, by kind."""
     this = Path(__file__).resolve().relative_to(ROOT)
     source = [path for path in list_files("*.py") if path.parts[0] in SOURCE and path != this]
+    own_code = [path for path in source if path.parts[0] != "apps"]  # where queries name functions
     tests = list_files("tests/*.py")
     prose = [path for path in list_files(*PROSE) if path.parts[0] != "tests" and path != this]
     return {
@@ -168,6 +199,7 @@ def find_problems(modules: list[Module]) -> dict[str, list[str]]:
             *find_words(tests, FORBIDDEN | OLD_NAMES),
         ],
         "vague names": list(find_vague_names(source + tests)),
+        "participles": list(find_participles(own_code)),
         "bare imports": list(find_bare_imports(list_files("*.py"))),
     }
 

@@ -40,7 +40,7 @@ def worker_python(folder: Path) -> str:
     """Write a command that runs this Python without Spark's zip files; this Python if the folder forbids execution."""
     script = folder / "python"
     script.write_text(SCRIPT.format(python=shlex.quote(sys.executable)))
-    script.chmod(0o755)
+    script.chmod(0o700)
     return str(script) if os.access(script, os.X_OK) else sys.executable
 
 

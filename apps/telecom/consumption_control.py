@@ -1,4 +1,4 @@
-"""Phones that call as no person does: very many calls within minutes."""
+"""Phones that are not used by hand: very many calls within minutes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -10,7 +10,7 @@ from holdfast.observation.playbook_runs import step_subject
 from holdfast.observation.reports.drills import drill_rows
 from holdfast.observation.reports.files import Rows
 from holdfast.observation.reports.incidents import incident_rows
-from holdfast.resources.control_store.records import Phase
+from holdfast.resources.control_store.records import IncidentState, Phase
 from holdfast.resources.project import Project
 
 DRILLS, INCIDENTS, JOURNAL = "drills", "incidents", "playbook_journal"
@@ -37,7 +37,7 @@ def definitions(streams: Sequence[str]) -> list[dg.AssetsDefinition]:
             deps=deps,
             description="Incidents, newest first, each with its timeline: when it was opened, its steps with "
             "their seconds, and the outcome.",
-            count=lambda rows: {"open": sum(row["state"] != "closed" for row in rows)},
+            count=lambda rows: {"open": sum(row["state"] != IncidentState.CLOSED for row in rows)},
         ),
         table_report(
             JOURNAL,
@@ -45,7 +45,7 @@ def definitions(streams: Sequence[str]) -> list[dg.AssetsDefinition]:
             deps=deps,
             description="The newest lines of the playbook journal: each step with its intent, its "
             "outcome, and its seconds.",
-            count=lambda rows: {"failed": sum(row["phase"] == "failed" for row in rows)},
+            count=lambda rows: {"failed": sum(row["phase"] == Phase.FAILED for row in rows)},
         ),
     ]
 

@@ -29,7 +29,7 @@ DPI = 90
 def draw_costs(rows: Sequence[CostRow], title: str) -> bytes:
     """Draw each stream's time by tier, and its cost beside always active and always passive."""
     shown = sorted(rows, key=lambda row: row.money_if_active, reverse=True)[:SHOWN_STREAMS]
-    figure = _figure(11.0, 1.6 + 0.45 * max(len(shown), 1), _shortened(title, shown, rows))
+    figure = _figure(11.0, 1.6 + 0.45 * max(len(shown), 1), _shorten_title(title, shown, rows))
     times, money = figure.subplots(1, 2, sharey=True)
     places = range(len(shown))
     left = [0.0] * len(shown)
@@ -60,7 +60,7 @@ def draw_what_if(streams: Mapping[str, Sequence[WhatIf]], currency: str, title: 
     shown = dict(list(streams.items())[:SHOWN_PANELS])
     across = min(max(len(shown), 1), PANELS_ACROSS)
     down = -(-max(len(shown), 1) // across)
-    figure = _figure(4.2 * across + 1.0, 3.0 * down + 0.6, _shortened(title, shown, streams))
+    figure = _figure(4.2 * across + 1.0, 3.0 * down + 0.6, _shorten_title(title, shown, streams))
     panels = list(figure.subplots(down, across, squeeze=False).flat)
     for panel, (stream, points) in zip(panels, shown.items(), strict=False):
         _curve(panel, points)
@@ -148,7 +148,7 @@ def tier_label(tier: Tier) -> str:
     return tier.value.replace("_", " ")
 
 
-def _shortened(
+def _shorten_title(
     title: str,
     shown: "Sequence[object] | Mapping[str, object]",
     of: "Sequence[object] | Mapping[str, object]",

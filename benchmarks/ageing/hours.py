@@ -109,7 +109,7 @@ def age_stream(
 
     `log_rates` are the bytes that it has written in a second to each log, by name.
     """
-    with _prepared(root, stream, hours, hour_seconds, log_rates) as ageing:
+    with _prepare(root, stream, hours, hour_seconds, log_rates) as ageing:
         author = _author(ageing, 0)
         for hour in range(hours):
             step(f"{stream}: hour {hour + 1} of {hours}")
@@ -134,7 +134,7 @@ def _ship_last(ageing: StreamAgeing, hours: int, author: Author) -> None:
 
 
 @contextmanager
-def _prepared(
+def _prepare(
     root: Path, stream: str, hours: int, hour_seconds: int, log_rates: Mapping[str, float]
 ) -> Iterator[StreamAgeing]:
     """Everything that there is of the stream, moved back by as many hours."""

@@ -134,12 +134,12 @@ class SnapshotAgeing:
             parent=None,
             created_at=at,
             packs={pack: len(self.body)},
-            files=tuple(_moved(file, pack, ahead) for file in self.manifest.files),
+            files=tuple(_move_file(file, pack, ahead) for file in self.manifest.files),
         )
 
 
-def _moved(file: PackedFile, pack: str, ahead: int) -> PackedFile:
-    return replace(file, path=renumbered(file.path, ahead), pack=pack)
+def _move_file(file: PackedFile, pack: str, ahead: int) -> PackedFile:
+    return replace(file, path=renumber_path(file.path, ahead), pack=pack)
 
 
 def _catalogue_row(stream: str, shipped, vault: SnapshotVault) -> SnapshotRow:  # type: ignore[no-untyped-def]
@@ -153,7 +153,7 @@ def _catalogue_row(stream: str, shipped, vault: SnapshotVault) -> SnapshotRow:  
     )
 
 
-def renumbered(path: str, ahead: int) -> str:
+def renumber_path(path: str, ahead: int) -> str:
     """The path of a file of a checkpoint after as many epochs more."""
     match = _NUMBERED.fullmatch(path)
     if match is None or "/_" in path:
@@ -171,7 +171,7 @@ def renumber(checkpoint: Path, ahead: int, input_digest: InputDigest) -> None:
         name = str(path.relative_to(checkpoint))
         if name.startswith("offsets/"):
             path.write_text(_moved_offsets(path.read_text(), ahead, input_digest))
-        path.rename(checkpoint / renumbered(name, ahead))
+        path.rename(checkpoint / renumber_path(name, ahead))
 
 
 def _moved_offsets(text: str, ahead: int, input_digest: InputDigest) -> str:

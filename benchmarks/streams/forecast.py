@@ -16,9 +16,11 @@ from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.measurements import RECENT_SECONDS, measure
 from holdfast.observation.recovery_history import Recovery
 from holdfast.observation.status import observe_stream
+from holdfast.resources.control_store.records import Slot
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.recent import Level
 from holdfast.resources.project import Project
+from holdfast.streaming.replica.failover import POLL_SECONDS
 
 Steps: TypeAlias = Mapping[RecoveryStep, Sequence[Observation]]
 
@@ -52,26 +54,31 @@ class PredictionInputs:
 
     @classmethod
     def of(cls, project: Project, stream: str) -> "PredictionInputs":
-        """Measure them now; ages are those of the epochs that would have to be replayed."""
-        measured = measure(project.store, [project.config.stream(stream)])[stream]
-        load, status = measured.load, observe_stream(project, stream)
-        newest, secondary = project.store.snapshots.newest(stream), status.secondary
-        decided = -1 if status.epoch is None else status.epoch.epoch
-        committed = project.store.ledger.last(stream)
-        assert status.epoch is not None
-        assert committed is not None
-        assert status.primary is not None
-        assert status.primary.heartbeat_at is not None
-        batches = project.store.recent.levels(
+        """Measure them now; ages are those of the epochs that would have to be replayed.
+
+        The moment is read last: the rest takes up to a fifth of a second, in which a heartbeat or an epoch may come.
+        """
+        store = project.store
+        measured = measure(store, [project.config.stream(stream)])[stream]
+        load, secondary = measured.load, observe_stream(project, stream).secondary
+        newest = store.snapshots.newest(stream)
+        batches = store.recent.levels(
             [SampleName.BATCH_SECONDS], stream, since_at=measured.at - RECENT_SECONDS
         )
         batch = batches.get(stream, {}).get(SampleName.BATCH_SECONDS, Level(mean=0.0, most=0.0))
+        primary = store.replicas.live(stream, Slot.PRIMARY)
+        decided, committed, now = store.epochs.last(stream), store.ledger.last(stream), store.now()
+        assert decided is not None
+        assert committed is not None
+        assert primary is not None
+        assert primary.heartbeat_at is not None
+        decided_epoch = decided.epoch
 
         def age(epoch: int | None) -> float:
-            return (decided - (-1 if epoch is None else epoch)) * float(load.epoch_seconds)
+            return (decided_epoch - (-1 if epoch is None else epoch)) * float(load.epoch_seconds)
 
         return cls(
-            at=measured.at,
+            at=now,
             rows_per_second=float(load.rows_per_second),
             capacity_rows_per_second=float(load.capacity_rows_per_second),
             state_bytes=float(load.state_bytes),
@@ -80,12 +87,12 @@ class PredictionInputs:
             sync_age=age(None if secondary is None else secondary.epoch),
             rows_since_snapshot=float(load.rows_per_second) * measured.snapshot_age_seconds,
             writes=[(write.size, write.seconds) for write in measured.step_timings.writes],
-            epoch_age=measured.at - status.epoch.decided_at,
-            commit_age=measured.at - committed.committed_at,
-            waiting_epochs=decided - committed.epoch,
+            epoch_age=now - decided.decided_at,
+            commit_age=now - committed.committed_at,
+            waiting_epochs=decided.epoch - committed.epoch,
             batch_seconds=batch.mean,
             longest_batch_seconds=batch.most,
-            heartbeat_age=measured.at - status.primary.heartbeat_at,
+            heartbeat_age=now - primary.heartbeat_at,
             heartbeat_seconds=project.timings(stream).heartbeat_seconds,
         )
 
@@ -114,12 +121,16 @@ class PredictionInputs:
 
     @property
     def moment(self) -> Moment:
-        """The moment of the kill; where the age of the last heartbeat was not recorded, as if the next was due."""
+        """The moment of the kill; where the age of the last heartbeat was not recorded, as if the next was due.
+
+        Past pauses are known until the takeover, not until the failure: if an epoch waits, so much of them is no work.
+        """
         age = self.heartbeat_seconds if self.heartbeat_age is None else self.heartbeat_age
+        waits = self.waiting_epochs > 0
         return Moment(
             epoch_age=self.epoch_age,
-            epoch_waits=self.waiting_epochs > 0,
-            silent_seconds=min(age, self.commit_age),
+            epoch_waits=waits,
+            silent_seconds=min(age, self.commit_age) + (POLL_SECONDS if waits else 0.0),
             until_heartbeat=max(self.heartbeat_seconds - age, 0.0),
         )
 

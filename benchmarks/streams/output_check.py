@@ -18,11 +18,13 @@ def count_differing_rows(project: Project, stream: str, state: State) -> int:
     table = open_table(project, stream)
     assert table is not None
     counts = table.to_pandas(columns=COLUMNS).groupby(COLUMNS).size()
-    expected = pd.concat(list(_expected(project, stream, state.keys))).groupby(COLUMNS).size()
+    expected = (
+        pd.concat(list(_compute_expected(project, stream, state.keys))).groupby(COLUMNS).size()
+    )
     return int(counts.sub(expected, fill_value=0).abs().sum())
 
 
-def _expected(project: Project, stream: str, keys: int) -> Iterator[pd.DataFrame]:
+def _compute_expected(project: Project, stream: str, keys: int) -> Iterator[pd.DataFrame]:
     """Epoch by epoch, the entries that its rows change, as they are after it: see `keyed_state`."""
     last = project.store.ledger.last(stream)
     assert last is not None

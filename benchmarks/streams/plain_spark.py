@@ -47,7 +47,7 @@ class PlainSpark:
 
     def settle(self, number: int) -> None:
         """Let it run for a while, to the same phase for each contender."""
-        goal = self._committed(self._batch() + workload.SETTLE_EPOCHS)
+        goal = self._commit_file(self._batch() + workload.SETTLE_EPOCHS)
         self._wait(goal.exists, f"batch {goal.parent.name}")
         time.sleep(workload.PHASES[number % len(workload.PHASES)])
 
@@ -69,7 +69,7 @@ class PlainSpark:
     def restart(self) -> float:
         """Stop it with SIGTERM, start it again, and return the time without a batch."""
         batch, stopped_at = self._batch(), SYSTEM_CLOCK.now()
-        before = _time_of(self._committed(batch))  # a batch that is repeated is written again
+        before = _time_of(self._commit_file(batch))  # a batch that is repeated is written again
         driver = psutil.Process(self._driver())
         for process in [*driver.children(recursive=True), driver]:  # Java first: it must not go on
             with suppress(psutil.NoSuchProcess):
@@ -77,7 +77,7 @@ class PlainSpark:
         self._wait(lambda: self._mark("session") > stopped_at, "new Spark session")
         session = self._mark("session")
         self._wait(lambda: self._first_after(batch, session) is not None, "batch after the start")
-        following = _time_of(self._committed(batch + 1))
+        following = _time_of(self._commit_file(batch + 1))
         before = following if following <= session else before
         return (self._first_after(batch, session) or before) - before
 
@@ -128,13 +128,13 @@ class PlainSpark:
         done = self.folder.glob("output/*/_SUCCESS")  # many files: not to be asked often
         return max((int(file.parent.name) for file in done), default=-1)
 
-    def _committed(self, batch: int) -> Path:
+    def _commit_file(self, batch: int) -> Path:
         return self.folder / "output" / str(batch) / "_SUCCESS"
 
     def _first_after(self, batch: int, moment: float) -> float | None:
         """When the first batch after this one was committed since then, if one was."""
         for number in (batch + 1, batch + 2):
-            file = self._committed(number)
+            file = self._commit_file(number)
             if file.exists() and file.stat().st_mtime > moment:
                 return file.stat().st_mtime
         return None

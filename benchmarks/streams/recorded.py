@@ -47,12 +47,12 @@ class RecordedRun:
             state=state,
             steps=steps_to_json(tiers[-1].steps) if tiers else {},
             kills=[
-                _recorded(result.contender, kill) for result in tiers for kill in result.failovers
+                _record(result.contender, kill) for result in tiers for kill in result.failovers
             ],
         )
 
 
-def _recorded(tier: str, kill: Failover) -> RecordedKill:
+def _record(tier: str, kill: Failover) -> RecordedKill:
     assert kill.inputs is not None
     assert kill.recovery is not None
     return RecordedKill(

@@ -100,8 +100,8 @@ class SupervisedStream:
         if self._tier is not Tier.PASSIVE_REPLICATION:
             self._restore_redundancy()
         self._wait(self._is_covered, f"{self._tier} covered")
-        goal = self._committed().epoch + workload.SETTLE_EPOCHS
-        self._wait(lambda: self._committed().epoch >= goal, f"epoch {goal}")
+        goal = self._last_committed().epoch + workload.SETTLE_EPOCHS
+        self._wait(lambda: self._last_committed().epoch >= goal, f"epoch {goal}")
         self._wait(self._is_covered, f"{self._tier} covered")
         self._close_incidents()
         time.sleep(workload.PHASES[number % len(workload.PHASES)])
@@ -196,7 +196,7 @@ class SupervisedStream:
             return open_recovery(self._project, NAME) is None  # the run is over
         if not SECONDARY[self._tier].process:
             return True
-        behind = self._committed().epoch - (getattr(status.secondary, "epoch", None) or 0)
+        behind = self._last_committed().epoch - (getattr(status.secondary, "epoch", None) or 0)
         return behind <= 2
 
     def _primary(self) -> ReplicaRow:
@@ -204,7 +204,7 @@ class SupervisedStream:
         assert row is not None
         return row
 
-    def _committed(self) -> LedgerEntry:
+    def _last_committed(self) -> LedgerEntry:
         entry = self._project.store.ledger.last(NAME)
         assert entry is not None
         return entry

@@ -74,7 +74,7 @@ def count_instance_hours(
     if not started_hours:
         return float(np.sum(_due_by(run, started, until) - _due_by(run, started, since)))
     whole = np.maximum(np.ceil(run - _SLACK_HOURS), 1.0)
-    due = _started_by(whole, started, until) - _started_by(whole, started, since)
+    due = _count_started(whole, started, until) - _count_started(whole, started, since)
     return float(np.sum(due))
 
 
@@ -86,5 +86,5 @@ def _due_by(run: FloatArray, started: FloatArray, moment: float) -> FloatArray:
     return np.clip(_hours(started, moment), 0.0, run)
 
 
-def _started_by(whole: FloatArray, started: FloatArray, moment: float) -> FloatArray:
+def _count_started(whole: FloatArray, started: FloatArray, moment: float) -> FloatArray:
     return np.clip(np.ceil(_hours(started, moment) - _SLACK_HOURS), 0.0, whole)

@@ -2,9 +2,9 @@
 
 A prediction is what depends on the moment of the failure, the detection and the wait for an epoch to close, and the
 work: the sum of the typical times of the other steps, times a factor. The factor is the upper quantile of a score,
-observed / typical work, over the past recoveries in the same tier: each was predicted from what had been measured
-before its failure, so what the steps leave out, count twice, or what varies in none of them, is in the scores. A
-tier with too few recoveries is uncalibrated: the bounds of its steps are added up instead, with a declared margin.
+observed / typical work, over the past recoveries in the same tier, by what is typical today: so what the steps leave
+out, count twice, or what varies in none of them, is in the scores. A tier with too few recoveries is uncalibrated: the
+bounds of its steps are added up instead, with a declared margin.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ LENT_SPREADS = {tier: LENT_SPREAD * (1.0 if SECONDARY[tier].process else 0.85) f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What the work of a recovery took, by the typical time that was predicted for it; `at` is when it ended."""
+    """What the work of a recovery took, by what is typical for it; `at` is when it ended."""
 
     tier: Tier
     ratio: float

@@ -154,7 +154,7 @@ class Bounds:
         rows: FloatLike,
         row_seconds: FloatLike,
         batch_seconds: FloatLike = 0.0,
-        epoch_waits: bool = False,
+        epoch_waits: BoolLike = False,
     ) -> StepSeconds:
         """The bound of each step; sizes and `row_seconds` can be broadcast to (..., tiers).
 
@@ -164,10 +164,10 @@ class Bounds:
         An epoch that was decided and not committed (`epoch_waits`) is committed by a replay, if there is one.
         """
         bounds = {step.value: self.base[..., at] for at, step in enumerate(STEPS)}
-        bounds["read_snapshot"] = self._sized(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
-        bounds["replay"] = self._sized(RecoveryStep.REPLAY, rows, row_seconds)
+        bounds["read_snapshot"] = self._predict_by_size(RecoveryStep.READ_SNAPSHOT, bytes_to_read)
+        bounds["replay"] = self._predict_by_size(RecoveryStep.REPLAY, rows, row_seconds)
         first_commit = np.where(self.awaits_epoch, batch_seconds, bounds["first_commit"])
-        bounds["first_commit"] = np.where(epoch_waits & ~PROCESSES, 0.0, first_commit)
+        bounds["first_commit"] = np.where(np.asarray(epoch_waits) & ~PROCESSES, 0.0, first_commit)
         return StepSeconds(**bounds)
 
     @property
@@ -175,7 +175,7 @@ class Bounds:
         """Where no time of a first commit was measured that includes the wait for its epoch (..., tiers)."""
         return np.asarray(self.samples[..., STEPS.index(RecoveryStep.FIRST_COMMIT)] == 0)
 
-    def _sized(
+    def _predict_by_size(
         self, step: RecoveryStep, size: FloatLike, each_seconds: FloatLike = inf
     ) -> FloatArray:
         """Base, slope up to the largest measured size, and the growth beyond it."""
@@ -406,7 +406,7 @@ class RecoveryModel:
         *,
         bytes_to_read: FloatLike,
         rows: FloatLike,
-        epoch_waits: bool,
+        epoch_waits: BoolLike,
     ) -> FloatArray:
         """What the steps take half of the time after the detection, without the wait for an epoch (..., tiers)."""
         steps = bounds.steps(

@@ -6,17 +6,20 @@ restored, starts a query or reads a snapshot, whatever tier was wanted.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf
 from typing import TypeAlias
+
+import numpy as np
 
 from holdfast.ft_policies.prediction.calibration import Score, calibrate
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness
-from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
+from holdfast.ft_policies.prediction.model import Bounds, RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.steps import (
     GOES_THROUGH,
     STEPS,
     TIERS,
     WORST,
+    FloatArray,
     Load,
     Moment,
     RecoveryStep,
@@ -45,32 +48,17 @@ class PastRecovery:
     """When the next replica took over, between two epochs."""
     batch_seconds: float = 0.0
     """What an epoch took before the failure."""
+    is_scored: bool = True
+    """Whether it is known how much of it was waiting for an epoch to close; otherwise the rest is not known either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPrediction:
-    """A recovery and its prediction, calibrated by the recoveries before it.
-
-    `waited_seconds` went by until there was an epoch to commit; `typical_work` is what the steps take half of the time.
-    """
+    """A recovery and its prediction, calibrated by the recoveries before it."""
 
     recovered: PastRecovery
     seconds: float
-    waited_seconds: float
-    typical_work: float
     steps: Mapping[RecoveryStep, float] = field(default_factory=dict)
-
-    @property
-    def score(self) -> Score:
-        """By which later recoveries are calibrated: the work of this one, without detection and waiting."""
-        work = self.recovered.seconds - self.recovered.detect_seconds - self.waited_seconds
-        return Score(
-            stream=self.recovered.stream,
-            tier=self.recovered.tier,
-            ratio=max(work / self.typical_work, LEAST_RATIO),
-            at=self.recovered.at,
-            epoch_waits=self.recovered.moment.epoch_waits,
-        )
 
 
 def tier_by_steps(wanted: Tier, steps: Mapping[RecoveryStep, Observation]) -> Tier:
@@ -111,35 +99,25 @@ def predict_past(
             predictions.append(kept)
             continue
         bounds = model.fit(select_timings_before(recovery.lost_at, timings, promised)).bounds
-        earlier = [past.score for past in predictions if past.recovered.at < recovery.lost_at]
+        earlier = [past.recovered for past in predictions if past.recovered.at < recovery.lost_at]
         tier, counts = TIERS.index(recovery.tier), model.count_detection
-        read = _size(recovery, RecoveryStep.READ_SNAPSHOT)
-        rows = _size(recovery, RecoveryStep.REPLAY)
-        then = replace(load, batch_seconds=recovery.batch_seconds or load.batch_seconds)
         steps, seconds = model.seconds_for(
             bounds,
-            then,
-            bytes_to_read=read,
-            rows=rows,
-            calibration=calibrate(earlier, epoch_waits=recovery.moment.epoch_waits),
+            replace(load, batch_seconds=recovery.batch_seconds or load.batch_seconds),
+            bytes_to_read=_size(recovery, RecoveryStep.READ_SNAPSHOT),
+            rows=_size(recovery, RecoveryStep.REPLAY),
+            calibration=calibrate(
+                score_recoveries(earlier, bounds, model, load),
+                epoch_waits=recovery.moment.epoch_waits,
+            ),
             moment=recovery.moment,
         )
-        work = model.typical_work(
-            bounds,
-            then,
-            bytes_to_read=read,
-            rows=rows,
-            epoch_waits=recovery.moment.epoch_waits,
-        )
-        waited = model.seconds_to_epoch(bounds, then, recovery.moment)
-        if isfinite(work[tier]) and work[tier] > 0 and recovery.seconds > 0:
+        if 0 < seconds[tier] < inf and recovery.seconds > 0:
             parts = steps.of_tiers(count_detection=counts)[tier]
             predictions.append(
                 PastPrediction(
                     recovered=recovery,
                     seconds=float(seconds[tier]),
-                    waited_seconds=float(waited[tier]),
-                    typical_work=float(work[tier]),
                     steps={
                         step: float(part)
                         for step, part in zip(STEPS, parts, strict=True)
@@ -148,6 +126,57 @@ def predict_past(
                 )
             )
     return predictions
+
+
+def score_recoveries(
+    recovered: Sequence[PastRecovery], bounds: Bounds, model: RecoveryModel, load: Load
+) -> list[Score]:
+    """What the work of each took, by what the bounds of today say is typical for it.
+
+    The typical times follow what was measured since: a tier is first predicted from colder drivers, and a score from
+    then would say how wrong that was, not how much recoveries vary. Where it is not known how long the first commit
+    waited for its epoch, the work is not known either, and there is no score.
+    """
+    scored = [past for past in recovered if past.is_scored and past.seconds > 0 and _is_sized(past)]
+    if not scored:
+        return []
+    scores = []
+    for recovery, typical in zip(scored, _typical_work(scored, bounds, model, load), strict=True):
+        waited = model.seconds_to_epoch(bounds, load, recovery.moment)[TIERS.index(recovery.tier)]
+        took = recovery.seconds - recovery.detect_seconds - float(waited)
+        if 0 < typical < inf:
+            scores.append(
+                Score(
+                    stream=recovery.stream,
+                    tier=recovery.tier,
+                    ratio=max(took / typical, LEAST_RATIO),
+                    at=recovery.at,
+                    epoch_waits=recovery.moment.epoch_waits,
+                )
+            )
+    return scores
+
+
+def _typical_work(
+    recovered: Sequence[PastRecovery], bounds: Bounds, model: RecoveryModel, load: Load
+) -> list[float]:
+    """What the work of each takes half of the time."""
+
+    def column(values: Iterable[float]) -> FloatArray:
+        return np.array(list(values), dtype=np.float64)
+
+    batches = column(past.batch_seconds for past in recovered)
+    work = model.typical_work(
+        bounds,
+        replace(load, batch_seconds=np.where(batches > 0, batches, load.batch_seconds)),
+        bytes_to_read=column(_size(past, RecoveryStep.READ_SNAPSHOT) for past in recovered)[
+            :, np.newaxis
+        ],
+        rows=column(_size(past, RecoveryStep.REPLAY) for past in recovered)[:, np.newaxis],
+        epoch_waits=np.array([past.moment.epoch_waits for past in recovered])[:, np.newaxis],
+    )
+    tiers = [TIERS.index(past.tier) for past in recovered]
+    return [float(seconds) for seconds in work[np.arange(len(tiers)), tiers]]
 
 
 def select_timings_before(at: float, timings: StepTimings, promised: Promised) -> StepTimings:

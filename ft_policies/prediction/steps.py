@@ -71,7 +71,7 @@ class StepSeconds:
 
     def of_tiers(self, *, precise: BoolLike = True, count_detection: bool = True) -> FloatArray:
         """The seconds that count in each tier, (..., tiers, steps); 0 where it has no such step."""
-        parts = np.broadcast_arrays(*_charged(self, precise, count_detection=count_detection))
+        parts = np.broadcast_arrays(*_list_charged(self, precise, count_detection=count_detection))
         return np.stack(parts, axis=-1)
 
 
@@ -92,12 +92,12 @@ def recovery_seconds(
     is left out, as in the thesis. `precise` has the leading axes only.
     """
     total = np.zeros(len(TIERS))
-    for part in _charged(steps, precise, count_detection=count_detection):
+    for part in _list_charged(steps, precise, count_detection=count_detection):
         total = total + part
     return total
 
 
-def _charged(
+def _list_charged(
     steps: StepSeconds, precise: BoolLike, *, count_detection: bool
 ) -> tuple[FloatArray, ...]:
     """The seconds of each step in the order of `STEPS`; of two parallel wires only the longer counts."""

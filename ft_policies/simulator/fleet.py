@@ -81,7 +81,7 @@ class Fleet:
         if moves.size:
             was, to = self.tier[moves], wanted[moves]
             self.switches[moves] += was != to
-            self._before[moves] = self._covered(moves, now)
+            self._before[moves] = self._find_covered(moves, now)
             self._ready_at[moves] = now + change_seconds
             self.tier[moves] = to
             self.interval[moves] = choice.interval[moves]
@@ -102,7 +102,7 @@ class Fleet:
         Until there is a new secondary, only the weakest tier is covered. A miss of a second failure in that
         time is not due to the choice, and does not count as a recent miss.
         """
-        covered = self._covered(rows, now)
+        covered = self._find_covered(rows, now)
         missed = took[np.arange(len(rows)), covered] > self.objective[rows]
         alone = now < self._alone_until[rows]
         self.failures[rows] += 1
@@ -117,7 +117,7 @@ class Fleet:
         self.recent_misses *= kept_share
         self.recent_misses[self.recent_misses < _FORGOTTEN] = 0.0
 
-    def _covered(self, rows: IntArray, now: float) -> IntArray:
+    def _find_covered(self, rows: IntArray, now: float) -> IntArray:
         tier = self.tier[rows]
         changing = now < self._ready_at[rows]
         return np.where(changing, np.maximum(tier, self._before[rows]), tier)

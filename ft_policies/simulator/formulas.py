@@ -74,7 +74,7 @@ def costs(system: System, rank_by: Ranking) -> Formula:
         return _simplify(
             system,
             lambda rates, states: _whole(
-                system, rates, rank_by.per_hour(_added(system, rates, states))
+                system, rates, rank_by.per_hour(_compute_overhead(system, rates, states))
             ),
         )
     parts = {
@@ -92,11 +92,13 @@ def costs(system: System, rank_by: Ranking) -> Formula:
 def _resource(system: System, use: str) -> Formula:
     return _simplify(
         system,
-        lambda rates, states: _whole(system, rates, getattr(_added(system, rates, states), use)),
+        lambda rates, states: _whole(
+            system, rates, getattr(_compute_overhead(system, rates, states), use)
+        ),
     )
 
 
-def _added(system: System, rates: FloatArray, states: FloatArray) -> Usage:
+def _compute_overhead(system: System, rates: FloatArray, states: FloatArray) -> Usage:
     return system.overhead(rates[:, np.newaxis], states[:, np.newaxis])
 
 

@@ -99,7 +99,7 @@ def outcomes(
 ) -> tuple[Outcome, ...]:
     """One outcome for each objective."""
     count = len(objectives)
-    used, always = _used(system, account)
+    used, always = _compute_used(system, account)
     held, if_active = (
         cost.reshape(count, -1).sum(axis=1) for cost in (account.cost_held, account.cost_if_active)
     )
@@ -131,7 +131,7 @@ def outcomes(
     )
 
 
-def _used(system: System, account: Account) -> tuple[Usage, Usage]:
+def _compute_used(system: System, account: Account) -> tuple[Usage, Usage]:
     """The mean overhead: of the tiers as they were chosen (objectives,), and of each tier all the time.
 
     One tier all the time has the longest interval, which costs the least.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf, isclose, isnan
 from typing import TypeAlias
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.costs.billing import paid_until
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiering.candidates import Candidates, StreamInputs
@@ -157,8 +158,8 @@ def _saves(row: StreamChoice) -> str:
     return f"{_target(row)} is {_cheapest_in_time(row)}; saves {_saving(row)}"
 
 
-def _needed(row: StreamChoice) -> str:
-    return f"{_lost(row)}; {_target(row)} is {_cheapest_in_time(row)}"
+def _explain_need(row: StreamChoice) -> str:
+    return f"{_explain_loss(row)}; {_target(row)} is {_cheapest_in_time(row)}"
 
 
 def _small_saving(row: StreamChoice) -> str:
@@ -168,12 +169,12 @@ def _small_saving(row: StreamChoice) -> str:
 
 def _dwelling(row: StreamChoice) -> str:
     waits = f"one that only saves cost must wait {_seconds(row.choice.policy.dwell_seconds)}"
-    return f"{_changed(row)}, and {waits}; {_alternative(row)} would be cheaper"
+    return f"{_explain_cool_down(row)}, and {waits}; {_alternative(row)} would be cheaper"
 
 
 def _cooling_down(row: StreamChoice) -> str:
     waits = f"the cool-down is {_seconds(row.choice.policy.cool_down_seconds)}"
-    return f"{_changed(row)}, and {waits}; {_alternative(row)} would be better"
+    return f"{_explain_cool_down(row)}, and {waits}; {_alternative(row)} would be better"
 
 
 def _too_little_data(row: StreamChoice) -> str:
@@ -184,10 +185,10 @@ def _too_little_data(row: StreamChoice) -> str:
 
 def _cannot_hold(row: StreamChoice) -> str:
     none = f"no allowed tier is predicted to recover within {_seconds(row.objective)}"
-    return f"{none}; {_tier(row.chosen)} is the fastest ({_predicted(row)})"
+    return f"{none}; {_tier(row.chosen)} is the fastest ({_describe_prediction(row)})"
 
 
-def _paid_for(row: StreamChoice) -> str:
+def _explain_paid(row: StreamChoice) -> str:
     at = row.candidates.at
     minutes = (float(paid_until(row.inputs.secondary_since, at)) - at) / 60
     paid = f"the secondary is paid for another {minutes:.0f} min"
@@ -198,13 +199,13 @@ def _paid_for(row: StreamChoice) -> str:
 _SENTENCES: Mapping[Why, Callable[[StreamChoice], str]] = {
     Why.CHEAPEST: _cheapest,
     Why.SAVES: _saves,
-    Why.NEEDED: _needed,
+    Why.NEEDED: _explain_need,
     Why.SMALL_SAVING: _small_saving,
     Why.DWELLING: _dwelling,
     Why.COOLING_DOWN: _cooling_down,
     Why.TOO_LITTLE_DATA: _too_little_data,
     Why.CANNOT_HOLD: _cannot_hold,
-    Why.PAID_FOR: _paid_for,
+    Why.PAID_FOR: _explain_paid,
 }
 
 
@@ -212,7 +213,7 @@ def _tier(candidate: Candidate) -> Tier:
     return TIERS[candidate[1]]
 
 
-def _changed(row: StreamChoice) -> str:
+def _explain_cool_down(row: StreamChoice) -> str:
     ago = _seconds(float(row.candidates.since_change[row.index]))
     return f"stays in {_tier(row.current)}: the last change was {ago} ago"
 
@@ -229,7 +230,7 @@ def _late(row: StreamChoice, candidate: Candidate) -> str:
     return f"{takes} {_seconds(seconds)}, more than {_seconds(row.objective)}"
 
 
-def _lost(row: StreamChoice) -> str:
+def _explain_loss(row: StreamChoice) -> str:
     tier = _tier(row.current)
     if not row.is_allowed(row.current[1]):
         return f"{tier} is not allowed"
@@ -239,7 +240,9 @@ def _lost(row: StreamChoice) -> str:
 
 
 def _cheapest_in_time(row: StreamChoice) -> str:
-    return f"the cheapest that recovers within {_seconds(row.objective)} ({_predicted(row)})"
+    return (
+        f"the cheapest that recovers within {_seconds(row.objective)} ({_describe_prediction(row)})"
+    )
 
 
 def _small_margin(row: StreamChoice) -> str:
@@ -268,13 +271,13 @@ def _saving(row: StreamChoice) -> str:
     return f"nothing over {over}, but is faster"
 
 
-def _predicted(row: StreamChoice) -> str:
+def _describe_prediction(row: StreamChoice) -> str:
     caution = ", uncalibrated" if row.is_uncalibrated(row.chosen[1]) else ""
     return f"predicted {_seconds(row.seconds(row.chosen))}{caution}"
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0") + " s" if value < inf else "an unknown time"
+    return quantities.seconds(value) if value < inf else "an unknown time"
 
 
 def _money(value: float) -> str:

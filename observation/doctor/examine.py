@@ -57,7 +57,7 @@ def examine(project: Project, stream: str, *, deep: bool = False) -> ExaminedStr
         guarantee=declared.objective.guarantee,
         wanted=status.wanted,
         primary=primary,
-        primary_epoch=_reached(status.primary),
+        primary_epoch=_find_reached_epoch(status.primary),
         ended_by_doctor=primary is None and _ended_by_doctor(status),
         checkpoint=checkpoint,
         snapshots=snapshots,
@@ -67,7 +67,7 @@ def examine(project: Project, stream: str, *, deep: bool = False) -> ExaminedStr
         rows_per_second=_capacity(project, stream),
         lost_input=lost,
         source_away=away,
-        skipped=_skipped(project, stream),
+        skipped=_list_skipped(project, stream),
         leftovers=examine_leftovers(project, declared),
         # Read last, so that a restore that began during the examination is not missed.
         restoring_to=_restoring_to(project, stream),
@@ -99,7 +99,7 @@ def _restoring_to(project: Project, stream: str) -> int | None:
     return restore.epoch if restore is not None and restore.half_done else None
 
 
-def _skipped(project: Project, stream: str) -> tuple[Skipped, ...]:
+def _list_skipped(project: Project, stream: str) -> tuple[Skipped, ...]:
     return tuple(
         Skipped(
             gap=gap.gap,
@@ -114,7 +114,7 @@ def _skipped(project: Project, stream: str) -> tuple[Skipped, ...]:
     )
 
 
-def _reached(primary: ReplicaRow | None) -> int:
+def _find_reached_epoch(primary: ReplicaRow | None) -> int:
     return NOTHING if primary is None or primary.epoch is None else primary.epoch
 
 

@@ -25,13 +25,13 @@ def examine_leftovers(project: Project, declared: StreamDeclaration) -> tuple[Le
     stream = declared.name
     rows = {row.id: row for row in project.store.replicas.of(stream, live=False)}
     return (
-        *_staged(project, declared, rows),
+        *_find_staged(project, declared, rows),
         *_replicas(project, declared, rows),
         *_drills(project, stream),
     )
 
 
-def _staged(
+def _find_staged(
     project: Project, declared: StreamDeclaration, rows: dict[str, ReplicaRow]
 ) -> Iterator[Leftover]:
     """Folders under `data/` that no commit names, of replicas that have ended.
@@ -77,7 +77,7 @@ def _replicas(
     started_at = max(starts, default=0.0)
     home, name = project.config.home / "replicas", rf"{re.escape(declared.name)}-[0-9a-f]{{8}}"
     roots = dict.fromkeys((home, project.config.replicas_folder(declared)))  # often the same
-    for folder in (folder for root in roots for folder in _named(root, name)):
+    for folder in (folder for root in roots for folder in _list_folders(root, name)):
         row = rows.get(folder.name)
         if row is None and folder.parent == home:  # elsewhere it may be another project's
             yield Leftover(path=str(folder), of="a replica that is not in the control store")
@@ -87,17 +87,17 @@ def _replicas(
             and row.ended_at is not None
             and row.ended_at < started_at
         ):
-            for entry in _named(folder, ".*"):
+            for entry in _list_folders(folder, ".*"):
                 yield Leftover(path=str(entry), of=f"{row.id}, which is {row.state}")
 
 
 def _drills(project: Project, stream: str) -> Iterator[Leftover]:
-    for folder in _named(project.config.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
+    for folder in _list_folders(project.config.home / "drills", rf"{re.escape(stream)}-{_RUN}"):
         if _age_seconds(folder, project.clock.now()) > DRILL_WITHIN_SECONDS:
             yield Leftover(path=str(folder), of="a drill that was interrupted")
 
 
-def _named(root: Path, pattern: str) -> list[Path]:
+def _list_folders(root: Path, pattern: str) -> list[Path]:
     """The folders whose name matches; none if the root does not exist or was removed meanwhile."""
     try:
         return [p for p in sorted(root.iterdir()) if p.is_dir() and re.fullmatch(pattern, p.name)]

@@ -114,7 +114,7 @@ def examine_records(project: Project, declared: StreamDeclaration) -> RecordFact
     written = examine_table(project, declared)
     last_decided = _number(store.epochs.last(stream))
     audit = store.ledger.audit(stream)
-    undecided, unknown = store.auditing.undecided(stream), store.auditing.unknown(stream)
+    undecided, unknown = store.auditing.find_undecided(stream), store.auditing.find_unknown(stream)
     commits = {} if written is None else written.commits
     without_entry = {*audit.holes, *audit.uncommitted}
     written_epochs = {epoch for epoch in without_entry if written and written.has_own(epoch)}

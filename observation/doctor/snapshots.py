@@ -98,7 +98,7 @@ def examine_snapshots(
             replica=name.replica,
             rows_after=rows_after,
             unreadable=unreadable.get(name.id, ""),
-            lost_packs=() if manifest is None else _lost(manifest, sizes),
+            lost_packs=() if manifest is None else _find_lost_packs(manifest, sizes),
             pack_damage=() if manifest is None else _find_damage(manifest, sizes, wrong),
             catalogued=name.id in rows,
         )
@@ -113,7 +113,7 @@ def examine_snapshots(
     )
 
 
-def _lost(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[str, ...]:
+def _find_lost_packs(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(pack for pack in manifest.packs if pack not in sizes)
 
 

@@ -89,7 +89,7 @@ def count_costs(
         return []
     kept_since = find_retention_start(project)
     if until < kept_since:
-        raise _expired(since, kept_since)
+        raise _expired_error(since, kept_since)
     measured = measure(project.store, [project.config.stream(name) for name in ran])
     days = _Days(project, since, until)
     return [cost_row(days.of(measured[name], spans[name])) for name in ran]
@@ -135,7 +135,7 @@ def _seconds(spans: Sequence[TierSpan], since: float, until: float) -> float:
     return sum(max(min(span.to_at, until) - max(span.from_at, since), 0.0) for span in spans)
 
 
-def _expired(since: float, kept_since: float) -> PermanentError:
+def _expired_error(since: float, kept_since: float) -> PermanentError:
     day, oldest = (datetime.fromtimestamp(at, UTC).date() for at in (since, kept_since))
     return PermanentError(
         f"the costs of {day} cannot be counted: its measurements have expired",

@@ -31,7 +31,7 @@ def _row(incident: Incident, steps: str, now: float) -> dict[str, Cell]:
         "kind": incident.kind.value,
         "state": incident.state.value,
         "seconds": ended - incident.opened_at,
-        "reason": str(incident.detail.get("reason", "")),
+        "reason": incident.reason,
         "attempts": incident.attempts,
         "timeline": steps,
         "outcome": incident.outcome or None,

@@ -124,14 +124,14 @@ def match_recoveries(
 class Takeover:
     """The epochs around the end of a detection."""
 
-    epoch_age: float = 0.0
-    """Seconds since the newest epoch was decided."""
+    epoch_age: float | None = None
+    """Seconds since the newest epoch was decided; `None` if that epoch has been pruned, or does not matter."""
     batch_seconds: float = 0.0
     """What an epoch took, on average, in the minute before the failure."""
 
 
 def read_takeover(store: ControlStore, stream: str, recovery: Recovery) -> Takeover:
-    """Read them from the epoch log; an epoch that has been pruned counts as if just decided, the worst moment."""
+    """Read them from the epoch log, which is pruned long before the samples are."""
     lost_at = recovery.at - recovery.seconds
     taken_over_at = lost_at + recovery.detect_seconds
     committed = store.ledger.last_up_to(stream, taken_over_at)
@@ -146,7 +146,7 @@ def read_takeover(store: ControlStore, stream: str, recovery: Recovery) -> Takeo
     )
     batch = levels.get(stream, {}).get(SampleName.BATCH_SECONDS)
     return Takeover(
-        epoch_age=taken_over_at - max(decided, default=taken_over_at),
+        epoch_age=taken_over_at - max(decided) if decided else None,
         batch_seconds=0.0 if batch is None else batch.mean,
     )
 
@@ -168,6 +168,7 @@ def match_recovery(
     )  # a pause between commits does not begin with a detection
     waits = not _awaited_epoch(recovery, step_timings)
     since_pause = recovery.detect_seconds if pauses and not waits else 0.0
+    epoch_age = takeover.epoch_age
     return PastRecovery(
         stream=stream,
         at=recovery.at,
@@ -177,11 +178,12 @@ def match_recovery(
         detect_seconds=recovery.detect_seconds if count_detection and not pauses else 0.0,
         steps=steps,
         moment=Moment(
-            epoch_age=takeover.epoch_age - since_pause,
+            epoch_age=0.0 if epoch_age is None else epoch_age - since_pause,
             epoch_waits=waits,
             silent_seconds=recovery.detect_seconds - since_pause,
         ),
         batch_seconds=takeover.batch_seconds,
+        is_scored=waits or epoch_age is not None or not SECONDARY[tier].process,
     )
 
 

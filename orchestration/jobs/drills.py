@@ -16,8 +16,8 @@ from holdfast.orchestration.jobs.base import (
     timeline_table,
 )
 from holdfast.orchestration.jobs.choices import FaultChoice
-from holdfast.orchestration.playbooks.drill import Drill
-from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome
+from holdfast.orchestration.playbooks.drill.drill import Drill
+from holdfast.orchestration.playbooks.drill.outcome import DrillOutcome
 from holdfast.orchestration.playbooks.prove import Prove
 from holdfast.resources.project import Project
 

@@ -21,6 +21,7 @@ from holdfast.orchestration.outcomes import outcome_of
 from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.control_store.records import Incident, IncidentState
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.tables.incidents import CLAIM_SECONDS
 from holdfast.resources.project import Project
 
@@ -71,7 +72,7 @@ class Claim:
                 f"run {self.owner} does not get incident {self.incident}: {self.holder()}",
                 hint="follow the other run: it continues from here",
             )
-        raise FailedAgainError(f"{status.name} has failed again: {following.detail.get('reason')}")
+        raise FailedAgainError(f"{status.name} has failed again: {following.reason}")
 
     def holder(self) -> str:
         """The holder of the claim, as a sentence."""
@@ -136,7 +137,11 @@ def _close(context: dg.OpExecutionContext, project: Project, incident: str) -> d
     project.store.incidents.close(incident, text, figures=outcome.figures)
     if outcome.figures.get("objective_held") is False:
         context.log.error("✘ %s: %s", closing.stream, outcome.sentence)
-    return {"incident": incident, "t_detect_seconds": outcome.detect_seconds, **outcome.figures}
+    return {
+        "incident": incident,
+        SampleName.DETECT_SECONDS.value: outcome.detect_seconds,
+        **outcome.figures,
+    }
 
 
 recover_stream = build_job(

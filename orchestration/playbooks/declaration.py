@@ -35,8 +35,8 @@ def require_startable(project: Project, stream: str) -> None:
     before = StreamDeclaration.model_validate(row.declaration)
     target = project.config.resolve_paths(project.config.stream(stream))
     refused = start_objections(
-        _located(project, before),
-        _located(project, target),
+        _to_json_with_path(project, before),
+        _to_json_with_path(project, target),
         source_conf=_checkpoint_conf(before),
         target_conf=_checkpoint_conf(target),
         source_columns=_columns(before) if store.ledger.last(stream) else {},
@@ -55,7 +55,7 @@ def _columns(stream: StreamDeclaration) -> dict[str, str]:
     return read_columns(source.columns) if isinstance(source, FilesSource) else {}
 
 
-def _located(project: Project, stream: StreamDeclaration) -> JsonObject:
+def _to_json_with_path(project: Project, stream: StreamDeclaration) -> JsonObject:
     """The declaration with the full path of its table."""
     declaration = to_json(stream)
     if isinstance(stream.sink, DeltaSink):

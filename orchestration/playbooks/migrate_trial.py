@@ -45,7 +45,7 @@ def require_compatible_state(
         raise PermanentError(
             f"{target.name} would compute another output: epoch {entry.epoch} has {computed.rows} rows "
             f"({computed.digest}), but {entry.rows} rows ({entry.digest}) were committed",
-            hint="if that is intended, migrate with --may-differ (`may_differ: true` for the job)",
+            hint="migrate with --may-differ (`may_differ: true` for the job) if that is intended",
         )
 
 

@@ -26,10 +26,28 @@ from holdfast.orchestration.playbooks.base import StepResult, StepSkipped
 from holdfast.orchestration.playbooks.launch import launch_secondary
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
+from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.replicas import Sign
 
 HAS_MOVED = "the replica is the primary now, or gone"
+SWITCH_SAMPLES = frozenset(
+    {
+        SampleName.DETECT_SECONDS,
+        SampleName.DEPLOY_SECONDS,
+        SampleName.REHEARSE_SECONDS,
+        SampleName.READ_SNAPSHOT_SECONDS,
+        SampleName.WIRE_RECEIVE_SECONDS,
+        SampleName.WIRE_SEND_SECONDS,
+        SampleName.REPLAY_SECONDS,
+        SampleName.FIRST_COMMIT_SECONDS,
+        SampleName.COMMIT_PAUSE_SECONDS,
+        SampleName.SYNC_SECONDS,
+        SampleName.SYNC_BYTES,
+        SampleName.SYNC_REQUESTS,
+    }
+)
+"""What a replica may have measured while a switch was turned."""
 LIVES = f"{HAS_MOVED}, or has sent a sign of life"
 
 
@@ -200,5 +218,5 @@ def _measure(store: ControlStore, stream: str, replica: str, *, since: float) ->
     return {
         name: sample.value
         for name, sample in store.samples.latest(stream, replica=replica).items()
-        if sample.at >= since and name.startswith(("t_", "sync_"))
+        if sample.at >= since and name in SWITCH_SAMPLES
     }

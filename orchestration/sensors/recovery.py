@@ -176,7 +176,7 @@ def _cause(detail: JsonObject) -> str:
 
 def _is_down(project: Project) -> bool:
     embedded = project.embedded_s3()
-    wanted = embedded is not None and project.store.streams.wanted()
+    wanted = embedded is not None and project.store.streams.list_wanted()
     return embedded is not None and bool(wanted) and not embedded.alive()
 
 

@@ -217,7 +217,7 @@ class Lease:
     renewed_at: float
     expires_at: float
 
-    def expired(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         """Whether another replica may take it at this time of the store's clock."""
         return self.holder is None or now >= self.expires_at
 
@@ -359,6 +359,11 @@ class Incident:
     claimed_by: str | None
     claim_expires_at: float | None
     attempts: int
+
+    @property
+    def reason(self) -> str:
+        """Why it was opened; empty if that is not known."""
+        return str(self.detail.get("reason") or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ lock file beside SQLite, an advisory lock in PostgreSQL), and a process that had
 before doing anything.
 """
 
-import fcntl
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +18,7 @@ from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.clock import wait_until
 from holdfast.resources.control_store.database import Database
 from holdfast.resources.control_store.schema import HEAD, metadata
+from holdfast.resources.file_lock import try_lock
 
 log = logging.getLogger(__name__)
 
@@ -168,9 +168,7 @@ def _lock_postgresql(connection: sa.Connection) -> None:
 def _locked_file(database: Database) -> Iterator[None]:
     path = Path(f"{_file(database)}.lock")
     with _lock_file(path) as file:
-        if not wait_until(
-            lambda: _try_lock(file), patience_seconds=LOCK_SECONDS, poll_seconds=0.02
-        ):
+        if not wait_until(lambda: try_lock(file), patience_seconds=LOCK_SECONDS, poll_seconds=0.02):
             raise TransientError(
                 f"{database} cannot be opened: another process is upgrading it",
                 hint=f"wait; if it lasts, check the process that holds {path.name}",
@@ -186,11 +184,3 @@ def _lock_file(path: Path) -> IO[str]:
             f"the control store cannot be locked: {error}",
             hint="allow this user to write to the folder of the control store",
         ) from error
-
-
-def _try_lock(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -21,7 +21,7 @@ def connector(declared: ObjectStore, home: Path) -> Callable[[], S3Connection]:
     """A function that resolves the endpoint and the credentials at each call."""
     match declared:
         case EmbeddedObjectStore():
-            return lambda: _embedded(home)
+            return lambda: _connect_embedded(home)
         case S3ObjectStore():
             return lambda: S3Connection(
                 endpoint_url=declared.endpoint_url,
@@ -94,7 +94,7 @@ def delta_options(path: str, connect: Callable[[], S3Connection]) -> dict[str, s
     return options
 
 
-def _embedded(home: Path) -> S3Connection:
+def _connect_embedded(home: Path) -> S3Connection:
     from holdfast.resources.object_store.embedded import EmbeddedS3
 
     return EmbeddedS3(home).connection()

@@ -108,7 +108,8 @@ def _translate_answer(error: ClientError, what: str, place: str) -> HoldfastErro
     message = f"{what}: {code} from {place}: {text}"
     if code in {"NoSuchKey", "404"}:
         return MissingObjectError(
-            f"{what}: no such object in {place}", hint="it was never written, or was pruned"
+            f"{what}: no such object in {place}",
+            hint="check its name: it was never written, or was pruned",
         )
     if code in _BUSY or (status >= 500 and code not in _HINTS):
         return TransientError(

@@ -178,7 +178,7 @@ def _operator(
         *_visible(checkpoint, f"{operator}/_metadata"),
         *_visible(checkpoint, f"{operator}/_stateSchema"),
     ]
-    yield from (path for path in described if _written_by(path) <= epoch)
+    yield from (path for path in described if _parse_batch(path) <= epoch)
     for partition in list_numbered_folders(checkpoint / operator):
         yield from _visible(checkpoint, f"{operator}/{partition}/_metadata")
     for store in list_stores(checkpoint, operator, epoch):
@@ -193,10 +193,10 @@ def _store(checkpoint: Path, store: str, version: int, stored: Set[str]) -> Iter
     )
     yield from (f"{store}/{name}" for name in needed.names)
     if needed.whole is not None and needed.whole.endswith(".zip"):
-        yield from _shared(checkpoint, store, needed.whole)
+        yield from _list_shared(checkpoint, store, needed.whole)
 
 
-def _shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
+def _list_shared(checkpoint: Path, store: str, archive: str) -> Iterator[str]:
     home = checkpoint / store
     for name, size_bytes in read_shared_sizes(home / archive).items():
         try:
@@ -262,7 +262,7 @@ def _descriptions(folder: Path, epoch: int) -> list[Path]:
     )
 
 
-def _written_by(path: str) -> int:
+def _parse_batch(path: str) -> int:
     """The batch that wrote a metadata file, by its name; -1 for `metadata` and `schema`, which have none."""
     first = path.rsplit("/", 1)[1].split("_", 1)[0]
     return int(first) if first.isdigit() else -1

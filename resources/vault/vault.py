@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.snapshots import RetentionPolicy
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
 from holdfast.resources.vault.checkpoint_files import cut
 from holdfast.resources.vault.copy import copy_packs
@@ -81,6 +81,7 @@ class SnapshotVault:
         rolled_back: Callable[[], Mapping[str, float]] = dict,
         project_id: Callable[[], str] = str,
         pack_limit_bytes: int = PACK_LIMIT_BYTES,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if not stream or "/" in stream:
             raise PermanentError(
@@ -91,6 +92,7 @@ class SnapshotVault:
         self._rolled_back = rolled_back
         self._ownership = Ownership(store, project_id)
         self._pack_limit_bytes = pack_limit_bytes
+        self._clock = clock
         self._manifests = f"{stream}/manifests/"
         self._packs = f"{stream}/packs/"
         self._intents = f"{stream}/intents/"
@@ -173,11 +175,11 @@ class SnapshotVault:
         deleted meanwhile. `parent` must be the snapshot that this folder
         was restored from or last shipped as: a file of the same path and length counts as the same file.
         """
-        began = SYSTEM_CLOCK.monotonic()
+        began = self._clock.monotonic()
         name = SnapshotName(epoch, token, replica, history)
         self._check_parent(parent, name)
         if parent is not None and parent.name == name:
-            return Shipped(parent, 0, 0, 0, 0, SYSTEM_CLOCK.monotonic() - began)
+            return Shipped(parent, 0, 0, 0, 0, self._clock.monotonic() - began)
         self._ownership.require_prefix(claim=True)
         with (
             disk_errors("packing a snapshot", scratch),
@@ -208,7 +210,7 @@ class SnapshotVault:
             pack_bytes=sum(local.size_bytes for local in packs),
             manifest_bytes=len(encoded),
             requests=requests,
-            seconds=SYSTEM_CLOCK.monotonic() - began,
+            seconds=self._clock.monotonic() - began,
         )
 
     def restore(
@@ -225,11 +227,11 @@ class SnapshotVault:
         Files that `base` has verified are linked, not fetched. Without `durable` it does not wait for the
         disk: for callers that restore again after a crash of the machine.
         """
-        began = SYSTEM_CLOCK.monotonic()
+        began = self._clock.monotonic()
         fetched = restore_files(
             self._store, self._packs, manifest, into, progress, base=base, durable=durable
         )
-        files, took = len(manifest.files), SYSTEM_CLOCK.monotonic() - began
+        files, took = len(manifest.files), self._clock.monotonic() - began
         return Restored(files, manifest.state_bytes, fetched.bytes, fetched.requests, took)
 
     def restore_newest(self, into: Path, *, durable: bool = True) -> RestoredNewest | None:
@@ -351,11 +353,11 @@ class SnapshotVault:
 
     def _send(self, manifest: Manifest, packs: Sequence[LocalPack], encoded: bytes) -> int:
         """Store the packs, then the manifest; returns the number of requests."""
-        began_at = SYSTEM_CLOCK.now()
+        began_at = self._clock.now()
         for local in packs:
             self._put_pack(local)
         self._store.put(self.manifest_key(manifest.id), encoded)
-        if SYSTEM_CLOCK.now() - began_at < _SHORT_SECONDS:
+        if self._clock.now() - began_at < _SHORT_SECONDS:
             return len(packs) + 1
         self._require_packs(manifest)
         return len(packs) + 2

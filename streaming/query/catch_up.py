@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import TransientError
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.retry import retry_transient
@@ -30,10 +30,11 @@ class CatchUp:
     since: float
     new_epoch: int = 0
     has_committed: bool = False
+    clock: Clock = SYSTEM_CLOCK
 
     def observe(self, query: RunningQuery, sampler: Sampler, *, sent: bool) -> bool:
         """Record the seconds of each step when it is over; `True` once the query has caught up."""
-        now = SYSTEM_CLOCK.monotonic()
+        now = self.clock.monotonic()
         if not self.wired and query.wired:
             sampler.record(SampleName.WIRE_RECEIVE_SECONDS, now - self.since)
             self.wired, self.since = True, now
@@ -57,7 +58,7 @@ class CatchUp:
             return False
         self.has_committed = True
         if self.new_epoch > self.goal >= 0:
-            seconds = SYSTEM_CLOCK.monotonic() - self.since
+            seconds = self.clock.monotonic() - self.since
             sampler.record(SampleName.FIRST_COMMIT_SECONDS, seconds, self.new_epoch)
         return True
 

@@ -16,9 +16,10 @@ from holdfast.configs.sinks import (
     CallableSink as CallableDeclaration,
     DeltaSink as DeltaDeclaration,
 )
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy
 from holdfast.ft_policies.errors import PermanentError
-from holdfast.resources.clock import SYSTEM_CLOCK, wait_until
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock, wait_until
 from holdfast.resources.vault.manifest import Manifest
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.sinks.base import Sink
@@ -110,6 +111,7 @@ class RunningQuery:
     checkpoint: Path
     parent: Manifest | None
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
+    clock: Clock = SYSTEM_CLOCK
     _query: StreamingQuery | None = None
     _again_at: float | None = None
     _failures: int = 0
@@ -120,7 +122,7 @@ class RunningQuery:
         """Hand the query to Spark, which plans it and starts its source in the background."""
         self._query = start_query(self.spark, self.spec, self._send, self.checkpoint)
         self._again_at = None
-        self._sampled_at = SYSTEM_CLOCK.monotonic()
+        self._sampled_at = self.clock.monotonic()
 
     def _send(self, df: DataFrame, epoch: int) -> None:
         self.sender(df, epoch, read=read_input_digest(self.checkpoint, epoch))
@@ -157,7 +159,7 @@ class RunningQuery:
 
     def poll(self, sampler: Sampler) -> None:
         """Sample a live query, restart a failed one; raises if the policy gives it up."""
-        now = SYSTEM_CLOCK.monotonic()
+        now = self.clock.monotonic()
         if self._again_at is not None:
             if now >= self._again_at:
                 self.start()
@@ -174,6 +176,7 @@ class RunningQuery:
             lambda: give_up() or self._is_drained(),
             patience_seconds=patience_seconds,
             poll_seconds=LOOK_SECONDS,
+            clock=self.clock,
         )
         if not drained:
             log.warning(
@@ -205,8 +208,9 @@ class RunningQuery:
                 f"the query failed {after}: {decision.reason}: {_last_line(failure)}",
                 hint="read the whole error with `holdfast logs`",
             )
-        log.warning("restarting the query in %.1f s: %s", decision.after_seconds, decision.reason)
-        self._again_at = SYSTEM_CLOCK.monotonic() + decision.after_seconds
+        pause = quantities.seconds(decision.after_seconds)
+        log.warning("restarting the query in %s: %s", pause, decision.reason)
+        self._again_at = self.clock.monotonic() + decision.after_seconds
 
 
 def _last_line(failure: Exception | None) -> str:

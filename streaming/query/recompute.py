@@ -113,8 +113,8 @@ def _has_failed(query: StreamingQuery) -> bool:
     if failure is not None:
         raise PermanentError(
             f"the query failed to continue from the snapshot: {failure}",
-            hint="if the application was changed, keep the keys and columns by which it groups, joins and "
-            "deduplicates, or declare a new stream, which replays from epoch 0",
+            hint="keep the keys and columns by which a changed application groups, joins and deduplicates, "
+            "or declare a new stream, which replays from epoch 0",
         ) from failure
     return False
 

@@ -143,8 +143,8 @@ class Promotion:
                 "detected_by": self.failed.detected_by.value,
                 "primary": self.failed.primary,
                 TAKEN_OVER_BY: self.replica,
-                "t_detect_seconds": self.detect_seconds,
-                "recovery_seconds": seconds,
+                SampleName.DETECT_SECONDS: self.detect_seconds,
+                SampleName.RECOVERY_SECONDS: seconds,
             },
             since=max([self.taken_at, *closed]),
         )

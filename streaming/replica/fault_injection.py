@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.object_store.s3 import ObjectStore, StoredObject
@@ -76,7 +77,7 @@ class BlockableStore:
         left = blocked_until(self.replica_folder) - SYSTEM_CLOCK.now()
         if left > 0:
             raise TransientError(
-                f"a drill blocks the object store for another {left:.0f} s",
+                f"a drill blocks the object store for another {quantities.seconds(left)}",
                 hint="wait: the stream goes on, and snapshots follow when the drill is over",
             )
         return self.store

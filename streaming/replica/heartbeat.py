@@ -51,6 +51,7 @@ class Heartbeat(threading.Thread):
         *,
         beat_seconds: float,
         on_lost: Callable[[], None],
+        exit_process: Callable[[], None] = lambda: os._exit(EXIT_LOST),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -62,6 +63,7 @@ class Heartbeat(threading.Thread):
         self._store = store
         self._beat_seconds = beat_seconds
         self._on_lost = on_lost
+        self._exit_process = exit_process
         self._ended = threading.Event()
         self._due = threading.Event()
         self._lock = threading.Lock()
@@ -141,7 +143,7 @@ class Heartbeat(threading.Thread):
         log.warning("this replica has lost its place: %s", reason)
         self.lost.set()
         # `on_lost` ends the process; if it fails, this timer does.
-        last_resort = threading.Timer(LAST_RESORT_SECONDS, os._exit, args=(EXIT_LOST,))
+        last_resort = threading.Timer(LAST_RESORT_SECONDS, self._exit_process)
         last_resort.daemon = True
         last_resort.start()
         self._on_lost()

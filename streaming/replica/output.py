@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.driver import GiveUp, QueryFailurePolicy
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.tiers import Switches
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.vault.vault import SnapshotVault
@@ -39,6 +40,7 @@ class Sending:
     sender: Sender
     sampler: Sampler
     policy: QueryFailurePolicy = field(default_factory=QueryFailurePolicy)
+    clock: Clock = SYSTEM_CLOCK
     _shipper: Shipper | None = None
     _pruned_at: float = 0.0
     _sampled_at: float = 0.0
@@ -87,7 +89,7 @@ class Sending:
 
     def _open(self, *, timed: bool) -> None:
         """Send the held-back epochs; an error of the user's own sink is retried like that of a batch."""
-        began = SYSTEM_CLOCK.monotonic()
+        began = self.clock.monotonic()
         if began < self._again_at:
             return
         try:
@@ -101,17 +103,17 @@ class Sending:
                 raise
             self._again_at = began + decision.after_seconds
             log.exception(
-                "held-back epochs not sent, next attempt in %.1f s: %s",
-                decision.after_seconds,
+                "held-back epochs not sent, next attempt in %s: %s",
+                quantities.seconds(decision.after_seconds),
                 decision.reason,
             )
             return
         self._failures = 0
         if timed:
-            self.sampler.record(SampleName.WIRE_SEND_SECONDS, SYSTEM_CLOCK.monotonic() - began)
+            self.sampler.record(SampleName.WIRE_SEND_SECONDS, self.clock.monotonic() - began)
 
     def _sample_commits(self) -> None:
-        now = SYSTEM_CLOCK.monotonic()
+        now = self.clock.monotonic()
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
         self._sampled_at = now
@@ -120,7 +122,7 @@ class Sending:
             self.sampler.record(SampleName.COMMIT_SECONDS, seconds)
 
     def _prune(self) -> None:
-        now = SYSTEM_CLOCK.monotonic()
+        now = self.clock.monotonic()
         if self.sender.held_back and now - self._pruned_at >= PRUNE_SECONDS:
             self._pruned_at = now
             self.sender.prune()

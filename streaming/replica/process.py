@@ -120,7 +120,7 @@ class ReplicaProcess:
         sampler = Sampler(self.store, name, self.spec.replica)
         objects = BlockableStore(S3ObjectStore(self.spec.connect), self.spec.folder)
         migrations = self.store.migrations
-        rolled_back = partial(migrations.rolled_back, name, beside=heartbeat.row.rollout)
+        rolled_back = partial(migrations.find_rolled_back, name, beside=heartbeat.row.rollout)
         vault = SnapshotVault(
             objects, name, rolled_back=rolled_back, project_id=self.store.identity.project_id
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.ft_policies.tiers import Switches
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import Gate, GateState
 from holdfast.streaming.metrics import Sampler
@@ -27,6 +27,7 @@ class Processor:
     queries: QuerySwap
     sampler: Sampler
     state: Processing = Processing.STOPPED
+    clock: Clock = SYSTEM_CLOCK
     _catch_up: CatchUp | None = None
 
     def reconcile(self, desired: Switches) -> Processing:
@@ -102,12 +103,12 @@ class Processor:
     def _process(self) -> None:
         """Open the gate; without a query, start one on the newest state."""
         wired = self.queries.current is not None
-        since = SYSTEM_CLOCK.monotonic()
+        since = self.clock.monotonic()
         if self.queries.adopt_replacement():
             wired = False
         elif self.queries.current is None:
             state = self.standby.newest_state(give_up=self.departure.is_due)
-            since = SYSTEM_CLOCK.monotonic()  # reading the state is another step
+            since = self.clock.monotonic()  # reading the state is another step
             self.queries.start(*state)
         if not self.state.gate_is_open:
             name, start = self.spec.stream.name, self.queries.epoch
@@ -115,7 +116,12 @@ class Processor:
             self._open_gate()
             goal = last_decided(self.store, name, self.departure.is_due)
             self._catch_up = CatchUp(
-                goal=goal, start=start, wired=wired, since=since, new_epoch=new_epoch
+                goal=goal,
+                start=start,
+                wired=wired,
+                since=since,
+                new_epoch=new_epoch,
+                clock=self.clock,
             )
         elif self.gate.get().token != self.departure.heartbeat.lease.token:
             self._set_gate(open_=True)  # another replica has become primary

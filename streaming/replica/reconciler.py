@@ -102,7 +102,7 @@ class Reconciler:
         if self.role is not Role.PRIMARY and self.heartbeat.row.slot is Slot.PRIMARY:
             self.role = Role.TAKING_OVER  # the monitor is about to learn the token
             return
-        desired = self._desired()
+        desired = self._choose_switches()
         self.standby.reconcile(desired)
         self.processor.reconcile(desired)
         self.sending.reconcile(desired, self.role)
@@ -120,12 +120,12 @@ class Reconciler:
         priority.restore()
         self.processor.reopen_gate()  # with this replica's own token
 
-    def _desired(self) -> Switches:
+    def _choose_switches(self) -> Switches:
         """The switches to reconcile; a secondary on spare capacity gives way while the host is busy."""
         if self.role is Role.PRIMARY:
             return PRIMARY
         desired = self.heartbeat.row.desired
-        if self.spare is not None and desired.process and self.spare.is_paused(self._queued):
+        if self.spare is not None and desired.process and self.spare.is_paused(self._count_queued):
             return SECONDARY[Tier.PASSIVE_STANDBY_COLD]
         return desired
 
@@ -143,7 +143,7 @@ class Reconciler:
         self.heartbeat.report(
             epoch=self._epoch(),
             state=self._state(),
-            observed=self._observed(),
+            observed=self._observe_switches(),
             observed_generation=self._generation,
         )
         if self._is_leading():
@@ -163,7 +163,7 @@ class Reconciler:
         paused = gives_way and self.heartbeat.row.desired.process
         return ReplicaState.PAUSED if paused else ReplicaState.RUNNING
 
-    def _observed(self) -> Switches:
+    def _observe_switches(self) -> Switches:
         """The switches that are in effect, not only turned on."""
         works, sends = self.processor.is_working, self.sending.is_open
         if self.role is Role.PRIMARY:
@@ -179,7 +179,7 @@ class Reconciler:
             send=sends,
         )
 
-    def _queued(self) -> int:
+    def _count_queued(self) -> int:
         """How many epochs wait; 0 before there is a state to apply them to."""
         done = self._epoch()
         if done is None:

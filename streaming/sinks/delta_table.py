@@ -69,7 +69,7 @@ def require_plain_files(table: DeltaTable, path: str, *, done: str) -> None:
     if features:
         raise PermanentError(
             f"the table {path} cannot be {done}: it uses {', '.join(sorted(features))}",
-            hint="another program has turned this on: use that program for it, or write the table again without it",
+            hint="use the program that has turned this on, or write the table again without it",
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from holdfast.resources.clock import SYSTEM_CLOCK
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.streaming.sinks.base import DeadLetters, LedgerView, Sink
 from holdfast.streaming.sinks.staging import Staged
 
@@ -26,7 +26,9 @@ class Sender:
         *,
         sending: bool,
         dead_letters: DeadLetters | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._sink = sink
         self._dead_letters = dead_letters
         self._ledger = ledger
@@ -108,9 +110,9 @@ class Sender:
         self._ledger.require_decided(epoch, staged.read)
         if self._dead_letters is not None:
             self._dead_letters.send(epoch)
-        began = SYSTEM_CLOCK.monotonic()
+        began = self._clock.monotonic()
         self._sink.commit(staged, epoch)
-        seconds = SYSTEM_CLOCK.monotonic() - began
+        seconds = self._clock.monotonic() - began
         self._slowest_commit = max(seconds, self._slowest_commit or 0.0)
         self._enter(staged, epoch)
 

@@ -47,7 +47,7 @@ def _find_assigned(
     A file that is not newer than those whose names are forgotten may have been read.
     """
     names = [file.name for file in files]
-    by_name = {row.name: row for row in store.epoch_files.named(stream, [*names, FORGOTTEN])}
+    by_name = {row.name: row for row in store.epoch_files.find(stream, [*names, FORGOTTEN])}
     forgotten = by_name.pop(FORGOTTEN, None)
     if forgotten is None or forgotten.changed_ns is None:
         return by_name

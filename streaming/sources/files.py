@@ -136,14 +136,16 @@ class FilesSource:
         listed = [
             file
             for portion in self._portions(position, now)
-            for file in self._unassigned(portion)
+            for file in self._list_unassigned(portion)
             if file.changed_ns < before * 1e9
         ]
         if not listed:
             return None
         density = _rows_per_byte(recent)
         if density is None:
-            counted = next((arrived for file in listed if (arrived := self._measured(file))), None)
+            counted = next(
+                (arrived for file in listed if (arrived := self._measure_file(file))), None
+            )
             density = 0.0 if counted is None else counted.rows / max(counted.file.size_bytes, 1)
         files = [Arrived(file=file, rows=round(file.size_bytes * density)) for file in listed]
         assigned = [file.build_entry(self._folder.mount) for file in files]
@@ -156,7 +158,9 @@ class FilesSource:
     def backlog(self, position: Json | None, recent: Sequence[Json], *, now: float) -> Backlog:
         """List the files that no epoch has, and open none: their rows are estimated from their sizes."""
         waiting = [
-            file for portion in self._portions(position, now) for file in self._unassigned(portion)
+            file
+            for portion in self._portions(position, now)
+            for file in self._list_unassigned(portion)
         ]
         waiting_bytes, density = sum(file.size_bytes for file in waiting), _rows_per_byte(recent)
         return Backlog(
@@ -192,7 +196,7 @@ class FilesSource:
             if self.validator is None
             else self.validator.read(self.filesystem, path, aside)
         )
-        yield from self._unchanged(split.input, rows)
+        yield from self._read_unchanged(split.input, rows)
 
     def aside(self, taken: Json) -> Iterator[tuple[str, RejectedRecord]]:
         """The rejected records of an epoch, each with the name of its file."""
@@ -200,7 +204,9 @@ class FilesSource:
             if self.validator is not None and "aside" in file:
                 path = self._path(file["name"])
                 records = self.validator.read_rejected(self.filesystem, path, file["aside"])
-                yield from ((file["name"], record) for record in self._unchanged(file, records))
+                yield from (
+                    (file["name"], record) for record in self._read_unchanged(file, records)
+                )
 
     def lacking(self, inputs: Iterable[Json]) -> list[str]:
         """The files of these epochs that are missing or have changed, from one listing."""
@@ -232,7 +238,7 @@ class FilesSource:
                 f"cannot delete {path}: {error}", hint="allow this user to write to the folder"
             ) from error
 
-    def _unchanged(self, file: Json, reading: Iterator[Read]) -> Iterator[Read]:
+    def _read_unchanged(self, file: Json, reading: Iterator[Read]) -> Iterator[Read]:
         self._require_unchanged(file)
         try:
             yield from reading
@@ -244,20 +250,20 @@ class FilesSource:
 
     def _waiting(self, position: Json | None, now: float) -> Iterator[Arrived]:
         for portion in self._portions(position, now):
-            for listed in self._unassigned(portion):
-                if (file := self._measured(listed)) is not None:
+            for listed in self._list_unassigned(portion):
+                if (file := self._measure_file(listed)) is not None:
                     yield file
 
     def _portions(self, position: Json | None, now: float) -> Iterator[list[ListedFile]]:
         """The files that have settled, in the order of their names and as many at once as are asked for."""
         if not 0 <= now - self._listed_at < self.declared.poll:  # negative: the clock was set back
-            self._arrived = self._settled(self._list_waiting(position or {}, now), now)
+            self._arrived = self._list_settled(self._list_waiting(position or {}, now), now)
             self._listed_at = now
         arrived = self._arrived
         for first in range(0, len(arrived), ASKED_AT_ONCE):
             yield arrived[first : first + ASKED_AT_ONCE]
 
-    def _unassigned(self, files: Sequence[ListedFile]) -> list[ListedFile]:
+    def _list_unassigned(self, files: Sequence[ListedFile]) -> list[ListedFile]:
         self._ask([file for file in files if file.name not in self._taken])
         return [file for file in files if file.name not in self._taken]
 
@@ -298,7 +304,7 @@ class FilesSource:
         }
         return end if until is None else {**end, TAKEN_UNTIL: until}
 
-    def _settled(self, files: Sequence[ListedFile], now: float) -> list[ListedFile]:
+    def _list_settled(self, files: Sequence[ListedFile], now: float) -> list[ListedFile]:
         """Those that have not changed for long enough, by their time or since they were first listed as they are.
 
         After the clock was set back the times of files are in the future.
@@ -322,12 +328,12 @@ class FilesSource:
         """Whether a file of this name is input."""
         return not name.startswith((".", "_")) and fnmatch.fnmatch(name, self.declared.pattern)
 
-    def _measured(self, file: ListedFile) -> Arrived | None:
+    def _measure_file(self, file: ListedFile) -> Arrived | None:
         """Count a file's rows; a file that was deleted since it was listed was never input."""
         if file not in self._counted:
             path = self._path(file.name)
             try:
-                self._counted[file] = self._validated(path)
+                self._counted[file] = self._validate(path)
             except FileNotFoundError:
                 return None
             except OSError as error:
@@ -335,7 +341,7 @@ class FilesSource:
         validated = self._counted[file]
         return Arrived(file=file, rows=validated.rows, aside=validated.aside)
 
-    def _validated(self, path: str) -> ValidatedBatch:
+    def _validate(self, path: str) -> ValidatedBatch:
         if self.validator is not None:
             return self.validator.validate(self.filesystem, path)
         rows = count_rows(self.declared, self.filesystem, path, self.schema)

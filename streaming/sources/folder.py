@@ -93,7 +93,7 @@ class RemoteFolder:
                 fs.FileSelector(self.root, recursive=False, allow_not_found=True)
             )
         except OSError as error:
-            raise unlisted(self.path, error) from error
+            raise listing_error(self.path, error) from error
         if not infos:
             self.require(mount)
         return [
@@ -152,7 +152,7 @@ class LocalFolder:
         except FileNotFoundError as error:
             raise _away(self.path) from error
         except OSError as error:
-            raise unlisted(self.path, error) from error
+            raise listing_error(self.path, error) from error
 
     def find(self, name: str) -> ListedFile | None:
         return self._find(name)
@@ -212,7 +212,7 @@ class LocalFolder:
         return ListedFile(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def unlisted(path: str, error: OSError) -> TransientError:
+def listing_error(path: str, error: OSError) -> TransientError:
     """A folder that cannot be read now."""
     return TransientError(
         f"cannot list {path}: {error}",

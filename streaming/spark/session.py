@@ -51,6 +51,8 @@ DEFAULTS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # Hadoop sets the rights of each file itself, by an umask of its own.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
 }
 # A snapshot has a digest of every file, so Hadoop's checksum files beside them only cost time.
 RAW_FILES = {

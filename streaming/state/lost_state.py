@@ -40,13 +40,13 @@ def require_start(
         others = " that can be restored" if listed else ""
         reason = f"the object store has no snapshot of {stream}{others}, but the catalogue has {row.id} after epoch {row.epoch}"
         repair = f"run `holdfast doctor {stream} --repair mark_snapshots`, then {describe_way_on(store, stream)}"
-        raise _asked(store, stream, reason, f"{put_back}; if they are lost, {repair}")
+        raise _ask_operator(store, stream, reason, f"{put_back}; if they are lost, {repair}")
     accepted = find_accepted_loss(store, stream)
     if first and accepted is None:
         reason = (
             f"no snapshot of {stream} can be restored, and its epochs before {first} are pruned"
         )
-        raise _asked(
+        raise _ask_operator(
             store, stream, reason, f"{put_back}; if they are lost, {describe_way_on(store, stream)}"
         )
     return accepted
@@ -77,7 +77,7 @@ def close_question(store: ControlStore, stream: str, answer: str) -> None:
             store.incidents.close(incident.id, answer)
 
 
-def _asked(store: ControlStore, stream: str, reason: str, hint: str) -> PermanentError:
+def _ask_operator(store: ControlStore, stream: str, reason: str, hint: str) -> PermanentError:
     detail = {"reason": reason, "hint": hint}
     key = f"{stream}/{IncidentKind.SNAPSHOTS_LOST}"
     store.incidents.open_next(

@@ -134,7 +134,7 @@ class Shipper(RetryingThread):
         succeeded = super()._attempt()
         if not succeeded:
             age = self._clock.monotonic() - self._reached.at
-            log.warning("the last snapshot is %.0f s old", age)
+            log.warning("the last snapshot is %s old", quantities.seconds(age))
         return succeeded
 
     def _is_due(self, epoch: int) -> bool:

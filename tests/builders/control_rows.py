@@ -193,6 +193,13 @@ def take_over(store: ControlStore, look: FailoverView) -> Lease | None:
     )
 
 
+def fence_holder(store: ControlStore, stream: str = "words", *, token: int | None = None) -> bool:
+    """Take lease and slot from the holder, as a recovery does that has seen this token."""
+    lease = store.leases.get(stream)
+    holder = "" if lease is None or lease.holder is None else lease.holder
+    return bool(store.takeovers.fence(holder, stream=stream, reason="fenced", token=token))
+
+
 def held_lease(look: FailoverView) -> Lease:
     assert look.lease is not None
     return look.lease

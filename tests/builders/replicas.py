@@ -46,7 +46,9 @@ def a_reconciler(
     assert row is not None
     spec, sampler, wake = a_spec(home, store), Sampler(store, "words", REPLICA), threading.Event()
     lease = StreamLease(store, "words", REPLICA, ttl_seconds=LEASE_SECONDS)
-    heartbeat = Heartbeat(store, row, lease, beat_seconds=0.5, on_lost=lambda: None)
+    heartbeat = Heartbeat(
+        store, row, lease, beat_seconds=0.5, on_lost=lambda: None, exit_process=lambda: None
+    )
     departure = Departure(heartbeat, threading.Event())
     nothing: Any = None
     entries = SimulatedEntries(SimulatedLedger(), REPLICA)

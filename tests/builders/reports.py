@@ -73,8 +73,6 @@ def a_recovery(seconds: float, *, predicted: float = 6.0) -> PastPrediction:
             },
         ),
         seconds=predicted,
-        waited_seconds=0.0,
-        typical_work=predicted / 1.2,
         steps={RecoveryStep.DETECT: 2.0, RecoveryStep.REPLAY: predicted - 2.0},
     )
 

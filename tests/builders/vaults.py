@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
 from holdfast.resources.vault.manifest import Manifest
@@ -28,6 +29,7 @@ class ShippedStream:
     pack_limit_bytes: int = 1 << 30
     replica: str = "r1"
     project: str = ""
+    clock: Clock = SYSTEM_CLOCK
     parent: Manifest | None = None
     contents: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
@@ -38,6 +40,7 @@ class ShippedStream:
             "words",
             project_id=lambda: self.project,
             pack_limit_bytes=self.pack_limit_bytes,
+            clock=self.clock,
         )
 
     def ship(self, epochs: int = 1, token: int = 1, *, history: int = 0) -> Shipped:
@@ -98,9 +101,12 @@ class ShipperSetup:
         return len(self.store.snapshots.of("words"))
 
 
-def a_shipper(folder: Path, store: ControlStore, **checkpoint: object) -> ShipperSetup:
-    """One that has shipped nothing yet, on this checkpoint policy."""
+def a_shipper(
+    folder: Path, store: ControlStore, *, upload: Clock = SYSTEM_CLOCK, **checkpoint: object
+) -> ShipperSetup:
+    """One that has shipped nothing yet, on this checkpoint policy; `upload` times the uploads."""
     stream, clock = a_stream(folder / "primary", packed=True), SteppedClock()
+    stream.clock = upload
     shipper = Shipper(
         a_spec(folder, store, checkpoint=checkpoint),
         stream.vault,

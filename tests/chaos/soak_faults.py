@@ -194,7 +194,7 @@ class Injector:
         name = write_broken_file(folder, len(list(folder.iterdir())))
         files = self._soak.project.store.epoch_files
         stream.await_condition(
-            lambda: bool(files.named(stream.name, [name])), f"epoch that has {name}"
+            lambda: bool(files.find(stream.name, [name])), f"epoch that has {name}"
         )
         return name
 

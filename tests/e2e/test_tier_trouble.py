@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.ft_policies.playbooks.drill import Fault
 from holdfast.ft_policies.tiers import Tier
-from holdfast.orchestration.playbooks.drill import Drill
+from holdfast.orchestration.playbooks.drill.drill import Drill
 from holdfast.resources import priority
 from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.records import Incident, ReplicaState

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.ft_policies.playbooks.drill import Fault
-from holdfast.orchestration.playbooks.drill import Drill
+from holdfast.orchestration.playbooks.drill.drill import Drill
 from tests.live.stream import NAME, LiveStream, a_live_stream
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]

@@ -30,6 +30,20 @@ class SteppedClock:
         self.step(seconds)
 
 
+@dataclass
+class RunningClock(SteppedClock):
+    """A step lies between two readings: what is timed by it takes that long, or longer."""
+
+    step_seconds: float = 1.0
+
+    def now(self) -> float:
+        self.step(self.step_seconds)
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.now()
+
+
 @dataclass(frozen=True, slots=True)
 class SleeplessClock(SystemClock):
     """The machine's own, but that something happens instead of a sleep."""

@@ -23,6 +23,7 @@ from tests.builders.control_rows import (
     a_failover,
     a_proposal,
     an_entry,
+    fence_holder,
     register,
     take_over,
 )
@@ -300,7 +301,7 @@ def launch_or_take_over(url: str, name: str) -> list[str | None]:
                 won.append(secondary if take_over(store, view) else None)
                 continue
             if number % 2 and view.lease is not None:
-                store.leases.fence(stream, token=view.lease.token)
+                fence_holder(store, stream, token=view.lease.token)
             won.append(launched if register(store, launched, stream=stream) else None)
     return won
 

@@ -38,7 +38,7 @@ CHANGELOGS = {**ROCKSDB, CHANGELOG: "true"}
 
 @dataclass
 class SparkStream:
-    """A stopped stream, and the project that a person would have written for it."""
+    """A stopped stream, and the project that a user would have written for it."""
 
     runner: QueryProject
     conf: dict[str, str]

@@ -86,7 +86,7 @@ def recovery_steps(state: State, bound: Bound) -> Iterator[Step]:
     elif isinstance(step, _ON_WHAT_WAS_SEEN):
         pending = Pending(step)
         if isinstance(step, Fence):
-            pending = Pending(step, "", health, state.store.live(PRIMARY), state.store.lease)
+            pending = Pending(step, health, state.store.live(PRIMARY), state.store.lease)
         yield f"a recovery run decides: {step.name}", state._replace(step=pending)
 
 
@@ -150,9 +150,9 @@ def _judge(
         facts = PrimaryFacts(
             id=primary.id,
             process=process,
-            registered_age=_age(primary.registered_at) or 0.0,
-            heartbeat_age=age,
-            progress_age=None if age is None else _age(primary.progressed_at) or 0.0,
+            registered_age_seconds=_age(primary.registered_at) or 0.0,
+            heartbeat_age_seconds=age,
+            progress_age_seconds=None if age is None else _age(primary.progressed_at) or 0.0,
             processing=True,
             caught_up=True,
         )
@@ -181,8 +181,8 @@ def _judge_secondary(row: Row, process: Process) -> HealthVerdict:
         SecondaryFacts(
             id=row.id,
             process=process,
-            registered_age=_age(row.registered_at) or 0.0,
-            heartbeat_age=_age(row.heartbeat_at),
+            registered_age_seconds=_age(row.registered_at) or 0.0,
+            heartbeat_age_seconds=_age(row.heartbeat_at),
             quiet_seconds=_age(row.progressed_at) or 0.0,
             leaving="deploy" not in row.desired,
             deployed="deploy" in row.observed,
@@ -218,12 +218,10 @@ def _act(state: State, pending: Pending, bound: Bound) -> Step:  # noqa: C901 (o
     """What `orchestration/playbooks` does for a step: compare-and-set calls of the control store."""
     after, store, step = state, state.store, pending.step
     match step:
-        case None:
-            after = state._replace(store=rule.end(store, pending.ends))
         case Fence():
             after = _fence(state, step, pending)
         case HandOver():
-            after = _take_lease(state, step)
+            after = state._replace(store=rule.fence(store, step.primary, step.token)[0])
         case Launch() | LaunchSecondary():
             after = _launch(state, PRIMARY if isinstance(step, Launch) else SECONDARY)
         case EndSecondary():
@@ -238,8 +236,7 @@ def _act(state: State, pending: Pending, bound: Bound) -> Step:  # noqa: C901 (o
             after = _finish_migration(state, step)
         case RollBack():
             after = _roll_back(state, step)
-    label = f"ends the row of {pending.ends}" if step is None else step.name
-    return f"a recovery run does: {label}", after
+    return f"a recovery run does: {step.name}", after
 
 
 def _fence(state: State, step: Fence, pending: Pending) -> State:
@@ -248,15 +245,7 @@ def _fence(state: State, step: Fence, pending: Pending) -> State:
     if pending.row is not None and health is not None and (stuck or health.needs_second_look):
         store, _ = rule.fence_seen(state.store, pending.row, pending.lease, stuck=stuck)
         return state._replace(store=store)
-    return _take_lease(state, step)
-
-
-def _take_lease(state: State, step: Fence | HandOver) -> State:
-    """The lease first; the row ends in a transaction of its own."""
-    store, lease = state.store, state.store.lease
-    if lease is not None and lease.holder == step.primary:
-        store, _ = rule.fence(store, step.token)
-    return state._replace(store=store, step=Pending(None, step.primary))
+    return state._replace(store=rule.fence(state.store, step.primary, step.token)[0])
 
 
 def _launch(state: State, slot: str) -> State:

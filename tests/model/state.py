@@ -83,10 +83,9 @@ class Replica(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A step that a recovery run has decided on, and what it has observed of the primary; or the end of a row."""
+    """A step that a recovery run has decided on, and what it has observed of the primary."""
 
-    step: RecoverStep | None
-    ends: str = ""
+    step: RecoverStep
     health: Health | None = None
     row: Row | None = None
     lease: Lease | None = None

@@ -150,11 +150,13 @@ def release(store: Store, holder: str, token: int) -> tuple[Store, bool]:
     return store._replace(lease=old._replace(holder=None, expires_at=0)), True
 
 
-def fence(store: Store, token: int) -> tuple[Store, bool]:
+def fence(store: Store, primary: str, token: int) -> tuple[Store, bool]:
+    """The slot of a primary, and the lease if it has it under this token; whether the lease was taken."""
     old = store.lease
-    if old is None or old.token != token:
-        return store, False
-    return store._replace(lease=old._replace(holder=None, token=token + 1, expires_at=0)), True
+    if old is None or (old.holder, old.token) != (primary, token):
+        return end(store, primary), False
+    taken = old._replace(holder=None, token=token + 1, expires_at=0)
+    return end(store._replace(lease=taken), primary), True
 
 
 def fence_seen(

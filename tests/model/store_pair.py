@@ -49,6 +49,7 @@ STOPPED_SERVER_CLOCK = (
 SET_SERVER_CLOCK = sa.text("UPDATE public.stopped_clock SET at = :at")
 NEVER = float("-inf")
 MATCHING = 0.75
+RARELY = 0.3
 
 
 def use_clock(store: ControlStore, clock: SteppedClock) -> Callable[[], None]:
@@ -179,10 +180,14 @@ class Pair:
         assert self.real.leases.release(lease[1]) is done
 
     def fence(self) -> None:
-        now = 0 if self.model.lease is None else self.model.lease.token
-        token = now - self.random.choice([0, 0, 1])
-        self.model, done = rule.fence(self.model, token)
-        assert self.real.leases.fence(STREAM, token=token) is done
+        """Fence a primary that is dead or hands over, under the token that was seen; not too often a live one."""
+        lease, primary = self.model.lease, self.random.choice(["r0", "r1"])
+        if lease is not None and lease.holder is not None and self.random.random() < RARELY:
+            primary = lease.holder
+        token = (0 if lease is None else lease.token) - self.random.choice([0, 0, 1])
+        self.model, done = rule.fence(self.model, primary, token)
+        taken = self.real.takeovers.fence(primary, stream=STREAM, reason="", token=token)
+        assert taken is done
 
     def observe(self) -> None:
         """See a primary, as a recovery run does before it decides."""
@@ -379,7 +384,7 @@ class Pair:
             return
         assert (lease.holder, lease.token) == (modelled.holder, modelled.token)
         assert lease.renewed_at - self.clock.at == pytest.approx(modelled.renewed_at, abs=0.01)
-        assert lease.expired(self.clock.at + 0.01) is (
+        assert lease.is_expired(self.clock.at + 0.01) is (
             modelled.holder is None or modelled.expires_at <= 0
         )
 

@@ -86,6 +86,16 @@ def test_the_map_of_the_code_names_every_module() -> None:
         assert names - {"__init__"} <= set(re.findall(r"\w+", floors[floor])), floor
 
 
+def test_every_part_of_orchestration_that_dagster_does_not_run_is_without_dagster() -> None:
+    linter = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
+    [contract] = [
+        each for each in linter["contracts"] if each.get("forbidden_modules") == ["dagster"]
+    ]
+    runs = {"definitions", "schedules", "sensors", "jobs", "services", "__init__", "__pycache__"}
+    parts = {path.stem for path in (REPOSITORY / "orchestration").iterdir()} - runs
+    assert {f"holdfast.orchestration.{part}" for part in parts} <= set(contract["source_modules"])
+
+
 def test_constraints_are_versions_only_and_cover_what_is_declared() -> None:
     lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
     pinned = [line for line in lines if line and not line.startswith("#")]

@@ -88,7 +88,9 @@ def _field_objections(
     source: Mapping[str, Any], target: Mapping[str, Any], free: Mapping[str, Sequence[str]]
 ) -> Iterator[Objection]:
     for name, instead in FIXED.items():
-        before, after = (_fixed(side.get(name), free.get(name, ())) for side in (source, target))
+        before, after = (
+            _omit_free(side.get(name), free.get(name, ())) for side in (source, target)
+        )
         if before != after:
             yield Objection(name, before, after, instead)
 
@@ -104,7 +106,7 @@ def _column_objections(source: Mapping[str, str], target: Mapping[str, str]) -> 
             yield Objection("source.schema", f"{column} {before}", f"{column} {after}", instead)
 
 
-def _fixed(declared: Any, free: Sequence[str]) -> Any:
+def _omit_free(declared: Any, free: Sequence[str]) -> Any:
     if not isinstance(declared, Mapping):
         return declared
     return {key: value for key, value in declared.items() if key not in free}

@@ -37,7 +37,7 @@ def check(ctx: typer.Context, *, as_json: JsonOption = False) -> None:
     try:
         problems += list_missing_files(root)
     except HoldfastError as error:  # CI may not reach it
-        term.err.print(f"{NOTE} not checked is which streams should run: {escape(str(error))}")
+        term.err.print(f"{NOTE} the streams that should run were not checked: {escape(str(error))}")
     streams = {} if problems else dict(ProjectConfig.load(root).streams)
     if as_json:
         shown = {"problems": problems, "warnings": warnings}

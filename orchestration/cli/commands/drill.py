@@ -22,7 +22,7 @@ from holdfast.orchestration.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.orchestration.playbooks.drill import Drill
+    from holdfast.orchestration.playbooks.drill.drill import Drill
     from holdfast.resources.project import Project
 
 
@@ -69,7 +69,7 @@ def drill(
     injected = fault or old_fault or Fault.KILL
 
     def build(project: "Project", stream: str, run: str) -> "Drill":
-        from holdfast.orchestration.playbooks.drill import Drill
+        from holdfast.orchestration.playbooks.drill.drill import Drill
 
         return Drill(
             project,
@@ -101,7 +101,7 @@ def _require_consent(stream: str, fault: Fault) -> None:
 
 
 def _conclude(outcome: PlaybookOutcome) -> Conclusion:
-    from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome
+    from holdfast.orchestration.playbooks.drill.outcome import DrillOutcome
 
     result = outcome.last(DrillOutcome) if outcome.error is None else None
     if result is None:

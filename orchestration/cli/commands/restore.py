@@ -169,7 +169,7 @@ class _InPlace:
     def run(self, *, why: str, patience_seconds: float) -> NoReturn:
         """Restore, and exit with the command's code."""
         self._command(why, patience_seconds).run(
-            self._stream, conclude=self._conclude, interrupted=self._interrupted
+            self._stream, conclude=self._conclude, interrupted=self._describe_interruption
         )
 
     def _command(self, why: str, patience_seconds: float) -> PlaybookCommand:
@@ -201,7 +201,7 @@ class _InPlace:
             message=f"{DONE} {escape(self._stream)}  restored to epoch {self._preview.epoch}"
         )
 
-    def _interrupted(self) -> str:
+    def _describe_interruption(self) -> str:
         newest = self._project.store.restores.newest(self._stream)
         name = escape(self._stream)
         if newest is None or not newest.closed:

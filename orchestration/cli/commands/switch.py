@@ -108,7 +108,9 @@ def _run(command: PlaybookCommand, stream: str, tier: Tier) -> NoReturn:
             message=message if outcome.error is None else "",
         )
 
-    command.run(stream, conclude=conclude, interrupted=lambda: _interrupted(project, stream, tier))
+    command.run(
+        stream, conclude=conclude, interrupted=lambda: _describe_interruption(project, stream, tier)
+    )
 
 
 def _facts(coverage: "TierCoverage") -> dict[str, Any]:
@@ -127,7 +129,7 @@ def _message(stream: str, coverage: "TierCoverage", *, running: bool) -> str:
     return f"{DONE if coverage.covered else NOTE} {name}  {escape(coverage.reason)}"
 
 
-def _interrupted(project: "Project", stream: str, tier: Tier) -> str:
+def _describe_interruption(project: "Project", stream: str, tier: Tier) -> str:
     row = project.store.streams.get(stream)
     if row is None or row.tier is not tier:
         return "interrupted: nothing was changed"

@@ -36,7 +36,7 @@ def inputs(
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete the files that are not needed any more.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Count the input files that a recovery or a restore can still need, and name the others."""

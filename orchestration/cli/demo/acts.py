@@ -160,7 +160,7 @@ class _RecoveryWatch:
             return
         self._detection_reported = True
         after = fmt.seconds(self.timeline.after(incident.opened_at))
-        reason = escape(str(incident.detail.get("reason", incident.kind)))
+        reason = escape(incident.reason or incident.kind)
         self._narrator.line(
             f"{DONE} detected by the recovery sensor: {reason}  [dim]{after} after the kill[/dim]"
         )

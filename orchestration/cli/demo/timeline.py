@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.ft_policies.playbooks.recover.steps import AwaitCatchUp
+from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.control_store.records import (
     Incident,
     JournalLine,
@@ -104,4 +105,4 @@ def read_timeline(project: Project, stream: str, killed: ReplicaRow, killed_at: 
 
 
 def _belongs(line: JournalLine, killed_at: float) -> bool:
-    return line.playbook == "recover" and line.at >= killed_at
+    return line.playbook == Recover.name and line.at >= killed_at

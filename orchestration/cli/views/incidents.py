@@ -30,6 +30,6 @@ def incident_table(incidents: "Sequence[Incident]", now: float) -> Table:
             f"[red]{incident.state}[/red]" if is_open else str(incident.state),
             fmt.seconds(lasted),
             str(incident.attempts),
-            escape(incident.outcome or str(incident.detail.get("reason", ""))),
+            escape(incident.outcome or incident.reason),
         )
     return table

@@ -179,7 +179,7 @@ def fit_system(project: "Project", stream: str) -> FittedSystem:
     from holdfast.observation.review import Reviewer
 
     declared = project.config.stream(stream)
-    row = project.store.streams.get(stream) or _unstarted(declared)
+    row = project.store.streams.get(stream) or _build_row(declared)
     inputs = Reviewer().gather_with_others(project, row)
     section = declared.controller
     system = build_measured_system(inputs, section.model())
@@ -203,7 +203,7 @@ def find_only_started(project: "Project") -> str | None:
     return started[0] if len(started) == 1 else None
 
 
-def _unstarted(declared: "StreamDeclaration") -> "StreamRow":
+def _build_row(declared: "StreamDeclaration") -> "StreamRow":
     """The row that the stream would have if it were declared now."""
     from holdfast.resources.control_store.records import DesiredState, StreamRow
 

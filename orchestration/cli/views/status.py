@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from holdfast.ft_policies.health import Health
 from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.views.incidents import incident_table
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     )
     from holdfast.resources.control_store.records import TierChange
 
-WELL = ("healthy", "stopped")
+WELL = (Health.HEALTHY, Health.STOPPED)
 SHOWN_STEPS = 6
 
 
@@ -93,7 +94,9 @@ def _tier(facts: "StreamFacts") -> str:
 
 
 def _health(facts: "StreamFacts") -> str:
-    colour = {"healthy": "green", "stopped": "dim"}.get(facts.health, "yellow")
+    colour = {Health.HEALTHY.value: "green", Health.STOPPED.value: "dim"}.get(
+        facts.health, "yellow"
+    )
     return f"[{'red' if facts.failed else colour}]{facts.health}[/]"
 
 
@@ -133,8 +136,8 @@ def replica_table(streams: "Sequence[StreamFacts]") -> Table:
 
 def change_line(change: "ChangeFacts") -> str:
     """`switch: LaunchSecondary 0.1 s, TurnSwitch sync on for 0.4 s …, then TurnSwitch receive on`."""
-    begun = [_step(step) for step in change.steps if step.phase != "planned"]
-    planned = [_name(step) for step in change.steps if step.phase == "planned"]
+    begun = [_step(step) for step in change.steps if not step.is_planned]
+    planned = [_name(step) for step in change.steps if step.is_planned]
     hidden = len(begun) - SHOWN_STEPS
     before = [fmt.plural(hidden, "earlier step")] if hidden > 0 else []
     then = [f"[dim]then {', '.join(planned)}[/dim]"] if planned else []
@@ -160,7 +163,7 @@ def history_table(changes: "Sequence[TierChange]", now: float) -> Table:
 
 
 def _replica_cells(replica: "ReplicaFacts") -> list[str]:
-    is_ill = replica.health not in ("healthy", replica.state)
+    is_ill = replica.health not in (Health.HEALTHY, replica.state)
     where = "not started" if replica.pid is None else f"{escape(replica.host)} pid {replica.pid}"
     lag = replica.lag_epochs
     return [

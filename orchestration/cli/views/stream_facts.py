@@ -69,6 +69,11 @@ class StepFacts:
     seconds: float | None
     failure: str = ""
 
+    @property
+    def is_planned(self) -> bool:
+        """Whether it has not begun."""
+        return self.phase == PLANNED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFacts:

@@ -61,7 +61,7 @@ class Quarantine:
         self._update_record(
             lambda record: record.objects.extend(k for k in keys if k not in record.objects)
         )
-        copied = [key for key in keys if _copy_object(self._objects, key, self._kept(key))]
+        copied = [key for key in keys if _copy_object(self._objects, key, self._aside_key(key))]
         for key in copied:
             self._objects.delete([key])
         return len(copied)
@@ -107,7 +107,7 @@ class Quarantine:
             self._close_gaps()
         for key in reversed(record.objects):  # a manifest comes after its packs
             if not _has_object(self._objects, key):
-                _copy_object(self._objects, self._kept(key), key)
+                _copy_object(self._objects, self._aside_key(key), key)
         for path, target in record.folders.items():
             self._move(target, path)
         for snapshot, before in record.rows.items():
@@ -201,7 +201,7 @@ class Quarantine:
         config = self.project.config
         return connector(config.deployment.object_store, config.home)
 
-    def _kept(self, key: str) -> str:
+    def _aside_key(self, key: str) -> str:
         return self._prefix + key.removeprefix(f"{self.stream}/")
 
     @property

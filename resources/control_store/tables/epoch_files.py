@@ -32,7 +32,7 @@ class EpochFiles:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def named(self, stream: str, names: Sequence[str]) -> list[EpochFile]:
+    def find(self, stream: str, names: Sequence[str]) -> list[EpochFile]:
         """Those of these names that an epoch has, or that are forgotten; other rows are not read."""
         return [
             file

@@ -163,10 +163,6 @@ class Leases:
         """Free the lease; false if it was lost before."""
         return bool(self._database.execute(_RELEASE, _mine(lease)))
 
-    def fence(self, stream: str, *, token: int) -> bool:
-        """Take the lease from its holder; false if its token is not `token` any more."""
-        return bool(self._database.execute(_FENCE, {"of_stream": stream, "seen": token}))
-
     def get(self, stream: str) -> Lease | None:
         """The lease as it stands; `None` if it was never taken."""
         return self._database.find(Lease, _GET, {"of_stream": stream})

@@ -336,7 +336,7 @@ class Auditing:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def undecided(self, stream: str) -> list[int]:
+    def find_undecided(self, stream: str) -> list[int]:
         """The epochs that are missing in the epoch log before its last."""
         missing: list[int] = []
         for row in self._database.fetch(_AFTER_HOLES, {"of_stream": stream}):
@@ -345,7 +345,7 @@ class Auditing:
             missing += range(last + 1, row["epoch"])
         return missing
 
-    def unknown(self, stream: str) -> list[int]:
+    def find_unknown(self, stream: str) -> list[int]:
         """The epochs in the ledger that are not in the epoch log."""
         rows = self._database.fetch(_UNKNOWN, {"of_stream": stream})
         return [int(row["epoch"]) for row in rows]

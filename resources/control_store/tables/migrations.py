@@ -102,7 +102,7 @@ class Migrations:
         ended = {"of_stream": stream, "number": number, "is_done": False, "new_outcome": outcome}
         self._database.execute(_END, ended)
 
-    def rolled_back(self, stream: str, *, beside: int | None = None) -> dict[str, float]:
+    def find_rolled_back(self, stream: str, *, beside: int | None = None) -> dict[str, float]:
         """The replicas of abandoned migrations, and since when: their state must not be used.
 
         For a replica that runs the migration `beside`, this includes the replicas of another one that is

@@ -115,10 +115,10 @@ def _heads(table: sa.Table) -> sa.CTE:
     """The newest epoch of each stream in a table that is indexed by stream and epoch."""
     newest = sa.select(sa.func.max(table.c.epoch)).where(table.c.stream == _STREAM)
     heads = sa.select(_STREAM.label("stream"), newest.scalar_subquery().label("newest"))
-    return _chosen(heads).cte("heads").prefix_with("MATERIALIZED")  # looked up once a stream
+    return _restrict(heads).cte("heads").prefix_with("MATERIALIZED")  # looked up once a stream
 
 
-def _chosen(query: sa.Select[Any]) -> sa.Select[Any]:
+def _restrict(query: sa.Select[Any]) -> sa.Select[Any]:
     only = sa.bindparam("only", type_=sa.Text)
     return query.where(sa.or_(only.is_(None), only == _STREAM))
 
@@ -153,7 +153,7 @@ def _series_of(stream: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 def _series() -> sa.Select[tuple[object, ...]]:
     named = streams.outerjoin(sample_series, _series_of(_STREAM))
-    return _chosen(
+    return _restrict(
         sa.select(*SAMPLE_FIELDS)
         .select_from(named.outerjoin(sample_values, _of_series()))
         .order_by(sample_series.c.stream, sample_values.c.at, sample_values.c.series)
@@ -164,7 +164,7 @@ def _levels() -> sa.Select[tuple[object, ...]]:
     at = sample_values.c.at
     recent = _of_series(at >= sa.bindparam("since_at"), at < sa.bindparam("until_at"))
     named = streams.outerjoin(sample_series, _series_of(_STREAM))
-    return _chosen(
+    return _restrict(
         sa.select(sample_series.c.stream, sample_series.c.name, *_level())
         .select_from(named.outerjoin(sample_values, recent))
         .group_by(sample_series.c.stream, sample_series.c.name)
@@ -181,7 +181,7 @@ def _levels_of_tiers() -> sa.Select[tuple[object, ...]]:
     left_at = sa.func.lead(tier_changes.c.at).over(
         partition_by=tier_changes.c.stream, order_by=tier_changes.c.id
     )
-    spans = _chosen(
+    spans = _restrict(
         sa.select(
             tier_changes.c.stream,
             tier_changes.c.tier_to,
@@ -206,7 +206,7 @@ def _levels_of_tiers() -> sa.Select[tuple[object, ...]]:
 
 _INPUTS, _SHIPMENTS, _SERIES = _inputs(), _shipments(), _series()
 _LEVELS, _LEVELS_OF_TIERS = _levels(), _levels_of_tiers()
-_PRIMARIES = _chosen(
+_PRIMARIES = _restrict(
     sa.select(
         replicas.c.id.label("replica"),
         *(

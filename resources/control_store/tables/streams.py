@@ -107,7 +107,7 @@ class Streams:
     def all(self) -> list[StreamRow]:
         return self._database.find_all(StreamRow, _ALL)
 
-    def wanted(self) -> set[str]:
+    def list_wanted(self) -> set[str]:
         """The names of the streams that should run."""
         return {row["name"] for row in self._database.fetch(_WANTED)}
 

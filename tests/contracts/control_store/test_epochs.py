@@ -82,14 +82,14 @@ class TestEpochFiles:
         file = {"name": "ü.jsonl", "size": 3, "changed_ns": 1_700_000_000_123_456_789}
         store.epochs.propose(replace(a_proposal(0), input={"files": [file]}))
         names = [f"{number}.jsonl" for number in range(1_200)]
-        (listed,) = store.epoch_files.named("words", [*names, "ü.jsonl"])
+        (listed,) = store.epoch_files.find("words", [*names, "ü.jsonl"])
         assert (listed.epoch, listed.size, listed.changed_ns) == (0, 3, file["changed_ns"])
-        assert store.epoch_files.named("others", ["ü.jsonl"]) == []
+        assert store.epoch_files.find("others", ["ü.jsonl"]) == []
 
     def test_an_epoch_that_loses_the_race_assigns_no_file(self, store: ControlStore) -> None:
         for name in ("a", "b"):
             store.epochs.propose(replace(a_proposal(0), input={"files": [{"name": name}]}))
-        assert [file.name for file in store.epoch_files.named("words", ["a", "b"])] == ["a"]
+        assert [file.name for file in store.epoch_files.find("words", ["a", "b"])] == ["a"]
 
     def test_a_file_is_assigned_once(self, store: ControlStore) -> None:
         decided(store, entered=0)
@@ -97,12 +97,12 @@ class TestEpochFiles:
         with pytest.raises(TransientError, match="b was assigned to an epoch of words before"):
             store.epochs.propose(again)
         assert store.epochs.get("words", 4) is None
-        assert store.epoch_files.named("words", ["z"]) == []
+        assert store.epoch_files.find("words", ["z"]) == []
 
     def test_a_fork_has_the_files_of_its_epochs(self, store: ControlStore) -> None:
         decided(store, entered=4)
         store.forks.copy("words", into="forked", through_epoch=1)
-        files = store.epoch_files.named("forked", list("abcde"))
+        files = store.epoch_files.find("forked", list("abcde"))
         assert {file.name: file.epoch for file in files} == {"a": 0, "b": 1, "c": 1}
 
 

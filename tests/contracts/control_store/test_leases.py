@@ -20,6 +20,7 @@ from tests.builders.control_rows import (
     TTL_SECONDS,
     FailoverView,
     a_failover,
+    fence_holder,
     held_lease,
     register,
     take_over,
@@ -45,8 +46,8 @@ class TestLeases:
         assert (lease.holder, lease.token) == ("a", 1)
         assert before <= lease.taken_at <= lease.renewed_at <= after
         assert lease.expires_at == pytest.approx(lease.renewed_at + 60.0, abs=0.1)
-        assert not lease.expired(after)
-        assert lease.expired(lease.expires_at)
+        assert not lease.is_expired(after)
+        assert lease.is_expired(lease.expires_at)
         assert store.leases.get("words") == lease
 
     def test_a_held_lease_cannot_be_taken_by_another(self, store: ControlStore) -> None:
@@ -63,7 +64,7 @@ class TestLeases:
         self, store: ControlStore
     ) -> None:
         old = taken(store, "a", RUN_OUT)
-        assert old.expired(store.now())
+        assert old.is_expired(store.now())
         assert taken(store, "b").token == old.token + 1
         assert store.leases.renew(old, 60.0) is None
         assert not store.leases.release(old)
@@ -79,7 +80,7 @@ class TestLeases:
         renewed = store.leases.renew(taken(store, "a", RUN_OUT), 60.0)
         assert renewed is not None
         assert renewed.token == 1
-        assert not renewed.expired(store.now())
+        assert not renewed.is_expired(store.now())
 
     def test_a_released_lease_is_free_and_keeps_its_token(self, store: ControlStore) -> None:
         lease = taken(store, "a")
@@ -88,13 +89,13 @@ class TestLeases:
         free = store.leases.get("words")
         assert free is not None
         assert (free.holder, free.token) == (None, 1)
-        assert free.expired(free.taken_at)
+        assert free.is_expired(free.taken_at)
         assert store.leases.renew(lease, 60.0) is None
         assert taken(store, "a").token == 2
 
     def test_a_fenced_holder_has_lost_for_good(self, store: ControlStore) -> None:
         lease = taken(store, "a")
-        assert store.leases.fence("words", token=lease.token)
+        assert fence_holder(store, token=lease.token)
         assert store.leases.renew(lease, 60.0) is None
         fenced = store.leases.get("words")
         assert fenced is not None
@@ -104,8 +105,8 @@ class TestLeases:
     def test_fencing_by_an_old_token_does_nothing(self, store: ControlStore) -> None:
         old = taken(store, "a", RUN_OUT)
         new = taken(store, "b")
-        assert not store.leases.fence("words", token=old.token)
-        assert not store.leases.fence("unknown", token=1)
+        assert not fence_holder(store, token=old.token)
+        assert not fence_holder(store, "unknown", token=1)
         assert store.leases.get("words") == new
 
     def test_leases_of_streams_are_apart(self, store: ControlStore) -> None:
@@ -167,7 +168,7 @@ def _release(store: ControlStore, look: FailoverView) -> FailoverView:
 
 
 def _fence(store: ControlStore, look: FailoverView) -> FailoverView:
-    assert store.leases.fence("words", token=held_lease(look).token)
+    assert fence_holder(store, token=held_lease(look).token)
     return look
 
 

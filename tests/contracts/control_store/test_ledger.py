@@ -98,9 +98,9 @@ class TestLedger:
 
 class TestAuditing:
     def test_an_epoch_log_without_holes_lacks_nothing(self, store: ControlStore) -> None:
-        assert store.auditing.undecided("words") == []
+        assert store.auditing.find_undecided("words") == []
         decide(store, 5)
-        assert store.auditing.undecided("words") == []
+        assert store.auditing.find_undecided("words") == []
 
     def test_holes_in_the_epoch_log_are_found_from_the_first_epoch_on(
         self, store: ControlStore
@@ -108,16 +108,16 @@ class TestAuditing:
         decide(store, 9)
         decide(store, 3, stream="other")
         lose(store, epochs, 0, 3, 4, 6)
-        assert store.auditing.undecided("words") == [0, 3, 4, 6]
-        assert store.auditing.undecided("other") == []
+        assert store.auditing.find_undecided("words") == [0, 3, 4, 6]
+        assert store.auditing.find_undecided("other") == []
 
     def test_entries_that_were_not_decided_are_found(self, store: ControlStore) -> None:
         decide(store, 3)
         for epoch in range(3):
             store.ledger.commit(an_entry(epoch))
-        assert store.auditing.unknown("words") == []
+        assert store.auditing.find_unknown("words") == []
         lose(store, epochs, 1)
-        assert store.auditing.unknown("words") == [1]
+        assert store.auditing.find_unknown("words") == [1]
 
     def test_an_entry_is_withdrawn_only_for_the_replica_that_it_is_of(
         self, store: ControlStore

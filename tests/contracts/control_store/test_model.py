@@ -14,7 +14,7 @@ from tests.model.store_pair import FORTH, STREAM, Pair
 
 pytestmark = pytest.mark.timeout(300)
 
-CALLS = 1000
+CALLS = 1500
 
 
 def walk(pair: Pair) -> None:

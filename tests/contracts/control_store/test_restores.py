@@ -262,14 +262,14 @@ class TestRestores:
         register(store, "target", rollout=migration.rollout)
         store.snapshots.record(a_snapshot("s1", 1, replica="old"))
         store.snapshots.record(a_snapshot("s2", 2, replica="target"))
-        assert store.migrations.rolled_back("words") == {}
-        assert store.migrations.rolled_back("words", beside=migration.rollout) == {}
-        assert set(store.migrations.rolled_back("words", beside=0)) == {"target"}
+        assert store.migrations.find_rolled_back("words") == {}
+        assert store.migrations.find_rolled_back("words", beside=migration.rollout) == {}
+        assert set(store.migrations.find_rolled_back("words", beside=0)) == {"target"}
         store.migrations.abandon("words", migration.rollout, "late")
         store.snapshots.record(a_snapshot("s3", 3, replica="target"))
         assert [row.id for row in store.snapshots.of("words")] == ["s1"]
-        assert set(store.migrations.rolled_back("words")) == {"target"}
-        assert store.migrations.rolled_back("another") == {}
+        assert set(store.migrations.find_rolled_back("words")) == {"target"}
+        assert store.migrations.find_rolled_back("another") == {}
 
     def test_each_restore_begins_another_history(self, store: ControlStore) -> None:
         committed(store, 5)

@@ -52,8 +52,8 @@ class TestEpochs:
         store.retention.prune_epochs("words", before=4)
         audit = store.ledger.audit("words")
         assert (audit.holes, audit.uncommitted, audit.disagreements) == ([], [], [])
-        assert store.auditing.undecided("words") == []
-        assert store.auditing.unknown("words") == []
+        assert store.auditing.find_undecided("words") == []
+        assert store.auditing.find_unknown("words") == []
 
     def test_the_next_epoch_is_decided_as_usual(self, store: ControlStore) -> None:
         commit(store, 6)
@@ -75,7 +75,7 @@ class TestEpochs:
             store.epochs.propose(replace(a_proposal(epoch), input={"files": [file]}))
             store.ledger.commit(an_entry(epoch))
         store.retention.prune_epochs("words", before=2)
-        assert [file.epoch for file in store.epoch_files.named("words", ["0.jsonl"])] == [0]
+        assert [file.epoch for file in store.epoch_files.find("words", ["0.jsonl"])] == [0]
 
     @pytest.mark.parametrize(("later_ns", "forgotten_ns"), [(20, 11), (5, 4)])
     def test_a_fork_reads_files_that_are_older_than_a_forgotten_one(
@@ -89,7 +89,7 @@ class TestEpochs:
         assert store.retention.prune_file_names("words", changed_before_ns=15, listed=()) == 2
         store.forks.copy("words", into="trial", through_epoch=1)
         for stream, expected in (("words", 11), ("trial", forgotten_ns)):
-            (row,) = store.epoch_files.named(stream, [FORGOTTEN, "0.jsonl"])
+            (row,) = store.epoch_files.find(stream, [FORGOTTEN, "0.jsonl"])
             assert row.changed_ns == expected
         assert store.retention.prune_file_names("words", changed_before_ns=15, listed=()) == 0
 
@@ -104,7 +104,7 @@ class TestEpochs:
         store.retention.prune_epochs("words", before=3)
         store.forks.copy("words", into="trial", through_epoch=4)
         assert store.retention.floor("trial").first_epoch == 3
-        assert store.auditing.undecided("trial") == []
+        assert store.auditing.find_undecided("trial") == []
 
     def test_the_first_epoch_of_a_time_is_found(self, store: ControlStore) -> None:
         commit(store, 3)
@@ -241,7 +241,7 @@ class TestRecords:
         assert store.retention.prune_records(before=LATER)["migrations"] == 1
         rows = store.migrations.history("words")
         assert [row.rollout for row in rows] == [1, 3, 4]
-        assert set(store.migrations.rolled_back("words")) == {"r1", "r3"}
+        assert set(store.migrations.find_rolled_back("words")) == {"r1", "r3"}
         store.retention.forget_replicas(["r1", "r3"])
         store.migrations.abandon("words", 4, "late")
         assert store.retention.prune_records(before=LATER)["migrations"] == 2

@@ -198,7 +198,7 @@ def test_a_store_of_the_first_schema_gets_the_index_of_its_files(
         store.epochs.propose(a_proposal(3))  # of a source without files
     go_back_to_first_schema(database)
     with ControlStore.open(url) as store:
-        files = store.epoch_files.named("words", ["a", "b", "c", "d"])
+        files = store.epoch_files.find("words", ["a", "b", "c", "d"])
     assert {(file.name, file.epoch, file.size, file.changed_ns) for file in files} == {
         ("a", 0, 1, 2), ("b", 0, 1, 2), ("c", 2, 1, 2)
     }  # fmt: skip

@@ -39,7 +39,7 @@ WORKSPACE = "load_from:\n  - python_file: {relative_path: small.py, location_nam
 
 
 def holdfast(root: Path, *arguments: str, code: int = 0) -> Any:
-    """The installed command in a process of its own, as a person runs it."""
+    """The installed command in a process of its own, as the operator runs it."""
     command = [str(Path(sys.executable).parent / "holdfast"), "--project", str(root), *arguments]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr

@@ -12,7 +12,7 @@ import pytest
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.playbooks.drill import Fault, InjectFault
 from holdfast.ft_policies.tiers import Tier
-from holdfast.orchestration.playbooks.drill import PAUSE_TRIES, Drill
+from holdfast.orchestration.playbooks.drill.drill import PAUSE_TRIES, Drill
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.process import ProcessHandle
 from tests.builders.streams import CLICKS, a_primary, a_wanted_stream, decide_epoch

@@ -73,7 +73,7 @@ def test_a_lock_that_is_long_is_transient_and_does_not_stop_readers(tmp_path: Pa
 def test_a_postgresql_that_is_not_there_is_transient() -> None:
     with pytest.raises(TransientError) as refused:
         # pragma: allowlist nextline secret
-        ControlStore.open("postgresql://someone:secret@127.0.0.1:1/control")
+        ControlStore.open("postgresql://user:secret@127.0.0.1:1/control")
     assert "reachable" in refused.value.hint
     assert "secret" not in str(refused.value)
 

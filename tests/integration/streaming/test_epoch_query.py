@@ -284,7 +284,7 @@ def test_merged_epochs_have_the_rows_that_spark_has_hashed(project: QueryProject
 
 
 def written_project(project: QueryProject, spec: ReplicaSpec) -> holdfast.resources.project.Project:
-    """The project that a person would have written for this replica."""
+    """The project that a user would have written for this replica."""
     config = ProjectConfig(
         root=project.home,
         home=project.home,

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from benchmarks.ageing.control_store import Author, ControlStoreAgeing, Detail, move_rows
 from benchmarks.ageing.hours import ALL_HOURS, INPUT_HOURS, RECORDS_HOURS, choose_detail
 from benchmarks.ageing.output_table import TableAgeing, move_table
-from benchmarks.ageing.snapshots import EVERY_SECONDS, SnapshotAgeing, renumbered
+from benchmarks.ageing.snapshots import EVERY_SECONDS, SnapshotAgeing, renumber_path
 from benchmarks.ageing.workload import INPUT, RATE
 from benchmarks.ageing.world import SimulatedProject
 from holdfast.ft_policies.table_epochs import EpochRange
@@ -51,7 +51,7 @@ def test_epochs_follow_each_other_and_agree_with_the_ledger(project: SimulatedPr
     store, stream = project.store, only_stream(project)
     audit = store.ledger.audit(stream)
     assert (audit.holes, audit.uncommitted, audit.disagreements) == ([], [], [])
-    assert store.auditing.undecided(stream) == []
+    assert store.auditing.find_undecided(stream) == []
     last = store.epochs.last(stream)
     assert last is not None
     assert last.epoch == EPOCHS + SECONDS - 1
@@ -66,7 +66,7 @@ def test_input_files_are_those_of_their_epochs(project: SimulatedProject) -> Non
     stream = only_stream(project)
     if project.config.stream(stream).source.kind == "files":
         assert len(read_inputs(project, stream).needed) == EPOCHS + SECONDS
-        assert len(project.store.epoch_files.named(stream, ["000000000035.jsonl"])) == 1
+        assert len(project.store.epoch_files.find(stream, ["000000000035.jsonl"])) == 1
 
 
 def test_a_recovery_is_there_once_a_day(project: SimulatedProject) -> None:
@@ -166,7 +166,7 @@ def test_copied_snapshots_can_be_verified_and_the_last_restored(
 
 def test_only_numbers_of_epochs_are_raised() -> None:
     paths = ["offsets/9", "commits/9", "state/0/1/10.delta", "state/0/_metadata/v2/0", "metadata"]
-    assert [renumbered(path, 100) for path in paths] == [
+    assert [renumber_path(path, 100) for path in paths] == [
         "offsets/109", "commits/109", "state/0/1/110.delta", "state/0/_metadata/v2/0", "metadata",
     ]  # fmt: skip
 

@@ -36,7 +36,7 @@ def test_an_epoch_that_is_neither_full_nor_old_waits(waiting: int, since: float)
 def test_rows_alone_do_not_keep_a_half_full_epoch_open_for_ever() -> None:
     pace = Pace(rows=100, silence_seconds=5.0)
     assert isinstance(pace.decide(waiting_rows=10, since_last_seconds=4.9), Wait)
-    assert pace.decide(waiting_rows=10, since_last_seconds=5.0) == Close(10, "not full after 5.0 s")
+    assert pace.decide(waiting_rows=10, since_last_seconds=5.0) == Close(10, "not full after 5 s")
 
 
 def test_a_clock_that_is_set_back_makes_the_next_epoch_due() -> None:

@@ -25,13 +25,15 @@ POLICY = HealthPolicy(
 WELL = PrimaryFacts(
     id="words-1",
     process=Process.RUNNING,
-    registered_age=500.0,
-    heartbeat_age=0.4,
-    progress_age=1.0,
+    registered_age_seconds=500.0,
+    heartbeat_age_seconds=0.4,
+    progress_age_seconds=1.0,
     processing=True,
     caught_up=True,
 )
-STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False, caught_up=False)
+STARTING = replace(
+    WELL, registered_age_seconds=5.0, progress_age_seconds=None, processing=False, caught_up=False
+)
 
 
 @pytest.mark.parametrize(
@@ -41,28 +43,36 @@ STARTING = replace(WELL, registered_age=5.0, progress_age=None, processing=False
         (replace(WELL, caught_up=False), Health.REPLAYING),
         (replace(WELL, process=Process.UNKNOWN), Health.HEALTHY),
         (replace(WELL, process=Process.GONE), Health.DEAD),
-        (replace(WELL, heartbeat_age=3.1), Health.DISPUTED),
-        (replace(WELL, heartbeat_age=3.1, process=Process.UNKNOWN), Health.SILENT),
-        (replace(WELL, heartbeat_age=-0.5, progress_age=-0.5), Health.HEALTHY),
-        (replace(WELL, heartbeat_age=-3599.0), Health.DISPUTED),
-        (replace(WELL, heartbeat_age=-3599.0, process=Process.UNKNOWN), Health.SILENT),
-        (replace(WELL, progress_age=-3599.0), Health.WAITING),
-        (replace(WELL, progress_age=61.0), Health.STUCK),
-        (replace(WELL, progress_age=61.0, given_up_before=1), Health.HEALTHY),
-        (replace(WELL, progress_age=121.0, given_up_before=1), Health.STUCK),
+        (replace(WELL, heartbeat_age_seconds=3.1), Health.DISPUTED),
+        (replace(WELL, heartbeat_age_seconds=3.1, process=Process.UNKNOWN), Health.SILENT),
+        (replace(WELL, heartbeat_age_seconds=-0.5, progress_age_seconds=-0.5), Health.HEALTHY),
+        (replace(WELL, heartbeat_age_seconds=-3599.0), Health.DISPUTED),
+        (replace(WELL, heartbeat_age_seconds=-3599.0, process=Process.UNKNOWN), Health.SILENT),
+        (replace(WELL, progress_age_seconds=-3599.0), Health.WAITING),
+        (replace(WELL, progress_age_seconds=61.0), Health.STUCK),
+        (replace(WELL, progress_age_seconds=61.0, given_up_before=1), Health.HEALTHY),
+        (replace(WELL, progress_age_seconds=121.0, given_up_before=1), Health.STUCK),
         (replace(WELL, processing=False), Health.WAITING),
-        (replace(WELL, input_away=True, progress_age=9000.0), Health.WAITING),
-        (replace(STARTING, input_away=True, registered_age=9000.0), Health.WAITING),
-        (replace(WELL, input_away=True, heartbeat_age=3.1), Health.DISPUTED),
+        (replace(WELL, input_away=True, progress_age_seconds=9000.0), Health.WAITING),
+        (replace(STARTING, input_away=True, registered_age_seconds=9000.0), Health.WAITING),
+        (replace(WELL, input_away=True, heartbeat_age_seconds=3.1), Health.DISPUTED),
         (replace(WELL, input_away=True, process=Process.GONE), Health.DEAD),
-        (replace(WELL, processing=False, progress_age=61.0), Health.STUCK),
+        (replace(WELL, processing=False, progress_age_seconds=61.0), Health.STUCK),
         (STARTING, Health.STARTING),
-        (replace(STARTING, registered_age=121.0), Health.STUCK),
-        (replace(STARTING, heartbeat_age=None), Health.STARTING),
-        (replace(STARTING, heartbeat_age=None, registered_age=16.0), Health.STARTING),
-        (replace(STARTING, heartbeat_age=None, registered_age=121.0), Health.STUCK),
+        (replace(STARTING, registered_age_seconds=121.0), Health.STUCK),
+        (replace(STARTING, heartbeat_age_seconds=None), Health.STARTING),
         (
-            replace(STARTING, heartbeat_age=None, registered_age=16.0, process=Process.UNKNOWN),
+            replace(STARTING, heartbeat_age_seconds=None, registered_age_seconds=16.0),
+            Health.STARTING,
+        ),
+        (replace(STARTING, heartbeat_age_seconds=None, registered_age_seconds=121.0), Health.STUCK),
+        (
+            replace(
+                STARTING,
+                heartbeat_age_seconds=None,
+                registered_age_seconds=16.0,
+                process=Process.UNKNOWN,
+            ),
             Health.SILENT,
         ),
         (None, Health.MISSING),
@@ -78,14 +88,14 @@ def test_a_stream_that_is_not_wanted_is_stopped_or_stopping() -> None:
 
 
 def test_observers_that_disagree_are_named() -> None:
-    verdict = POLICY.judge(wanted=True, primary=replace(WELL, heartbeat_age=9.0))
+    verdict = POLICY.judge(wanted=True, primary=replace(WELL, heartbeat_age_seconds=9.0))
     assert verdict.health is Health.DISPUTED
-    assert verdict.reason == "words-1 has sent no heartbeat for 9.0 s, but its process is running"
+    assert verdict.reason == "words-1 has sent no heartbeat for 9 s, but its process is running"
 
 
 def test_a_clock_that_was_set_back_is_named() -> None:
-    verdict = POLICY.judge(wanted=True, primary=replace(WELL, progress_age=-3599.0))
-    assert "clock was set back by 3599 s" in verdict.reason
+    verdict = POLICY.judge(wanted=True, primary=replace(WELL, progress_age_seconds=-3599.0))
+    assert "clock was set back by 3,599 s" in verdict.reason
 
 
 AGES = st.none() | st.floats(0, 1000)
@@ -96,9 +106,9 @@ AGES = st.none() | st.floats(0, 1000)
         PrimaryFacts,
         id=st.just("words-1"),
         process=st.sampled_from(Process),
-        registered_age=st.floats(0, 1000),
-        heartbeat_age=AGES,
-        progress_age=AGES,
+        registered_age_seconds=st.floats(0, 1000),
+        heartbeat_age_seconds=AGES,
+        progress_age_seconds=AGES,
         processing=st.booleans(),
         caught_up=st.booleans(),
     )
@@ -107,7 +117,10 @@ def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_wel
     facts: PrimaryFacts,
 ) -> None:
     verdict = POLICY.judge(wanted=True, primary=facts)
-    silent = facts.heartbeat_age is not None and facts.heartbeat_age > POLICY.timings.lease_seconds
+    silent = (
+        facts.heartbeat_age_seconds is not None
+        and facts.heartbeat_age_seconds > POLICY.timings.lease_seconds
+    )
     assert verdict.reason
     if silent or facts.process is Process.GONE:
         assert verdict.health.failed
@@ -116,15 +129,15 @@ def test_a_primary_that_is_silent_for_longer_than_its_lease_never_passes_for_wel
 STANDS_BY = SecondaryFacts(
     id="words-2",
     process=Process.RUNNING,
-    registered_age=500.0,
-    heartbeat_age=0.4,
+    registered_age_seconds=500.0,
+    heartbeat_age_seconds=0.4,
     quiet_seconds=1.0,
     leaving=False,
     deployed=True,
     processing=False,
     paused=False,
 )
-COMING_UP = replace(STANDS_BY, registered_age=5.0, deployed=False)
+COMING_UP = replace(STANDS_BY, registered_age_seconds=5.0, deployed=False)
 PROCESSES = replace(STANDS_BY, processing=True)
 
 
@@ -135,19 +148,30 @@ PROCESSES = replace(STANDS_BY, processing=True)
         (PROCESSES, Health.HEALTHY),
         (replace(STANDS_BY, process=Process.GONE), Health.DEAD),
         (replace(STANDS_BY, process=Process.GONE, leaving=True), Health.DEAD),
-        (replace(STANDS_BY, heartbeat_age=8.9), Health.HEALTHY),
-        (replace(STANDS_BY, heartbeat_age=9.1), Health.DISPUTED),
-        (replace(STANDS_BY, heartbeat_age=9.1, process=Process.UNKNOWN), Health.SILENT),
+        (replace(STANDS_BY, heartbeat_age_seconds=8.9), Health.HEALTHY),
+        (replace(STANDS_BY, heartbeat_age_seconds=9.1), Health.DISPUTED),
+        (replace(STANDS_BY, heartbeat_age_seconds=9.1, process=Process.UNKNOWN), Health.SILENT),
         (replace(STANDS_BY, leaving=True), Health.STOPPING),
         (COMING_UP, Health.STARTING),
-        (replace(COMING_UP, heartbeat_age=None), Health.STARTING),
-        (replace(COMING_UP, heartbeat_age=None, registered_age=16.0), Health.STARTING),
-        (replace(COMING_UP, heartbeat_age=None, registered_age=121.0), Health.STUCK),
+        (replace(COMING_UP, heartbeat_age_seconds=None), Health.STARTING),
         (
-            replace(COMING_UP, heartbeat_age=None, registered_age=16.0, process=Process.UNKNOWN),
+            replace(COMING_UP, heartbeat_age_seconds=None, registered_age_seconds=16.0),
+            Health.STARTING,
+        ),
+        (
+            replace(COMING_UP, heartbeat_age_seconds=None, registered_age_seconds=121.0),
+            Health.STUCK,
+        ),
+        (
+            replace(
+                COMING_UP,
+                heartbeat_age_seconds=None,
+                registered_age_seconds=16.0,
+                process=Process.UNKNOWN,
+            ),
             Health.SILENT,
         ),
-        (replace(COMING_UP, registered_age=121.0), Health.STUCK),
+        (replace(COMING_UP, registered_age_seconds=121.0), Health.STUCK),
         (replace(PROCESSES, quiet_seconds=179.0), Health.HEALTHY),
         (replace(PROCESSES, quiet_seconds=181.0), Health.STUCK),
         (replace(PROCESSES, quiet_seconds=181.0, paused=True), Health.HEALTHY),
@@ -242,7 +266,7 @@ def test_a_stream_that_lags_runs_needs_no_recovery_and_is_not_healthy() -> None:
 def test_an_epoch_that_is_late_or_a_lost_primary_is_more_than_a_lag() -> None:
     behind = replace(WELL, lag=lags(*GROWING), tolerated_lag_seconds=TOLERATED)
     for facts, health in (
-        (replace(behind, progress_age=61.0), Health.STUCK),
+        (replace(behind, progress_age_seconds=61.0), Health.STUCK),
         (replace(behind, caught_up=False), Health.REPLAYING),
         (replace(behind, process=Process.GONE), Health.DEAD),
     ):

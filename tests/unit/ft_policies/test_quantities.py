@@ -27,6 +27,7 @@ from holdfast.ft_policies import quantities
         (quantities.seconds(3.1415), "3.14 s"),
         (quantities.seconds(95.44), "95.4 s"),
         (quantities.seconds(None), "-"),
+        (quantities.seconds(float("inf")), "inf s"),
         (quantities.plural(1, "epoch"), "1 epoch"),
         (quantities.plural(2_000, "row"), "2,000 rows"),
     ],

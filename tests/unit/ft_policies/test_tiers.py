@@ -13,7 +13,7 @@ from holdfast.ft_policies.tiers import (
     SwitchChange,
     Switches,
     Tier,
-    covered,
+    covered_tier,
     switch_changes,
 )
 
@@ -30,15 +30,15 @@ def carried_out(now: Switches, turns: tuple[SwitchChange, ...]) -> list[Switches
 
 
 def test_each_tier_is_covered_by_its_own_switches() -> None:
-    assert {tier: covered(SECONDARY[tier]) for tier in Tier} == {tier: tier for tier in Tier}
-    assert covered(PRIMARY) is Tier.ACTIVE_REPLICATION
+    assert {tier: covered_tier(SECONDARY[tier]) for tier in Tier} == {tier: tier for tier in Tier}
+    assert covered_tier(PRIMARY) is Tier.ACTIVE_REPLICATION
     assert [tier.strength for tier in Tier] == [5, 4, 3, 2, 1, 0]
 
 
 def test_switches_that_fit_no_tier_count_for_the_strongest_they_include() -> None:
-    assert covered(Switches(receive=True, sync=True)) is Tier.PASSIVE_REPLICATION
-    assert covered(Switches(deploy=True, process=True)) is Tier.DEPLOYED
-    assert covered(Switches(deploy=True, receive=True, process=True, sync=True)) is (
+    assert covered_tier(Switches(receive=True, sync=True)) is Tier.PASSIVE_REPLICATION
+    assert covered_tier(Switches(deploy=True, process=True)) is Tier.DEPLOYED
+    assert covered_tier(Switches(deploy=True, receive=True, process=True, sync=True)) is (
         Tier.ACTIVE_STANDBY
     )
 
@@ -55,7 +55,7 @@ def test_there_are_thirty_transitions_and_each_arrives() -> None:
 def test_a_change_is_never_weaker_than_the_weaker_of_its_ends(start: Tier, end: Tier) -> None:
     weaker = min(start.strength, end.strength)
     for switches in carried_out(SECONDARY[start], switch_changes(SECONDARY[start], SECONDARY[end])):
-        assert covered(switches).strength >= weaker
+        assert covered_tier(switches).strength >= weaker
 
 
 @pytest.mark.parametrize(("start", "end"), TRANSITIONS)
@@ -63,7 +63,7 @@ def test_a_change_up_only_ever_climbs_and_a_change_down_only_ever_falls(
     start: Tier, end: Tier
 ) -> None:
     way = carried_out(SECONDARY[start], switch_changes(SECONDARY[start], SECONDARY[end]))
-    rises = [covered(b).strength - covered(a).strength for a, b in pairwise(way)]
+    rises = [covered_tier(b).strength - covered_tier(a).strength for a, b in pairwise(way)]
     up = end.strength > start.strength
     assert all(rise >= 0 for rise in rises) if up else all(rise <= 0 for rise in rises)
 

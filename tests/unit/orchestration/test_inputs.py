@@ -140,7 +140,7 @@ def test_the_margin_to_what_the_source_keeps_is_a_sample_and_an_alarm(tmp_path: 
         margin = project.store.samples.latest(CLICKS)[SampleName.REPLAY_MARGIN_SECONDS].value
     assert not result.passed
     assert result.severity is dg.AssetCheckSeverity.WARN
-    assert "the source keeps it for 86400 s" in (result.description or "")
+    assert "the source keeps it for 24 h" in (result.description or "")
     assert margin < 0
 
 
@@ -247,7 +247,7 @@ def test_names_of_files_that_the_source_has_deleted_long_ago_are_forgotten(
         for name in names[1:]:
             (tmp_path / "input" / name).unlink()
         assert prune_file_names(project, CLICKS) == 3
-        kept = {file.name for file in project.store.epoch_files.named(CLICKS, names)}
+        kept = {file.name for file in project.store.epoch_files.find(CLICKS, names)}
     assert kept == {names[0], *names[4:]}
 
 

@@ -18,18 +18,18 @@ def test_an_unknown_word_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(PermanentError, match="there is no protocol 'repley'") as refused:
         parse_enum(Protocol, "repley")
     assert refused.value.hint == (
-        "did you mean replay? The protocols are interruption_free, replay, legacy"
+        "did you mean replay? choose one of interruption_free, replay, legacy"
     )
 
 
 def test_what_is_near_to_nothing_gets_no_suggestion() -> None:
     with pytest.raises(PermanentError) as refused:
         parse_enum(Fault, "hug")
-    assert refused.value.hint == "The faults are kill, pause, cut_off"
+    assert refused.value.hint == "choose one of kill, pause, cut_off"
 
 
 def test_all_repairs_are_offered_with_the_others() -> None:
     assert parse_repair("ALL") is None
     with pytest.raises(PermanentError, match="there is no repair 'al'") as refused:
         parse_repair("al")
-    assert refused.value.hint.startswith("did you mean all? The repairs are all, ")
+    assert refused.value.hint.startswith("did you mean all? choose one of all, ")

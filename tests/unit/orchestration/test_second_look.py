@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.recover.steps import AwaitTakeover
-from holdfast.observation.status import observe_stream
+from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.orchestration.incidents import LONGEST_LOOK_SECONDS, due_recoveries
 from holdfast.orchestration.playbooks import recover_secondary
 from holdfast.orchestration.playbooks.base import StepSkipped
@@ -172,16 +172,26 @@ def test_only_a_secondary_without_a_sign_of_life_is_ended(
     assert (isinstance(result, StepSkipped), row.state.ended) == (lives, not lives)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateWaiter(StreamWaiter):
+    """It knows what was observed once."""
+
+    status: StreamStatus
+
+    def observe(self) -> StreamStatus:
+        return self.status
+
+
 def test_a_secondary_that_lives_is_not_ended_for_a_takeover_that_did_not_come(
-    pair: SimulatedProject, monkeypatch: pytest.MonkeyPatch
+    pair: SimulatedProject,
 ) -> None:
     """It has been stopped with the playbook, and continues between its last look and its write."""
     pair.store.replicas.end("p1", ReplicaState.DEAD, "gone", by=EndedBy.REPLICA)
     beat_of_secondary(pair)
-    status = observe_stream(pair, CLICKS)
-    monkeypatch.setattr(StreamWaiter, "observe", lambda _: status)
     pair.timing_changes["takeover_within_seconds"] = 0.0
-    waiter = StreamWaiter(project=pair, stream=CLICKS, began_at=0.0)
+    waiter = LateWaiter(
+        project=pair, stream=CLICKS, began_at=0.0, status=observe_stream(pair, CLICKS)
+    )
     beat_of_secondary(pair)
     awaited = recover_secondary.await_takeover(waiter, AwaitTakeover("s1"))
     row = pair.store.replicas.get("s1")

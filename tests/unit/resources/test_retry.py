@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.resources.retry import retry_transient
+from holdfast.resources.retry import LONGEST_PAUSE_SECONDS, retry_transient
+from tests.fakes.clocks import SteppedClock
 
 
 class Flaky:
@@ -21,7 +22,13 @@ class Flaky:
 
 
 def test_what_heals_by_itself_is_waited_out() -> None:
-    assert retry_transient(Flaky(2), what="a test") == "done"
+    assert retry_transient(Flaky(2), what="a test", clock=SteppedClock()) == "done"
+
+
+def test_pauses_grow_up_to_the_longest() -> None:
+    clock = SteppedClock(at=0.0)
+    retry_transient(Flaky(6), what="a test", clock=clock)
+    assert clock.at == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1.6 + LONGEST_PAUSE_SECONDS)
 
 
 def test_what_does_not_heal_is_let_through_at_once() -> None:

@@ -59,6 +59,8 @@ def test_a_house_in_order_is_passed_without_a_word(house: Path) -> None:
         ("configs/a.py", "found = 1\n", "configs/a.py:1: variable 'found'"),
         ("configs/a.py", "def a(seen): ...\n", "configs/a.py:1: variable 'seen'"),
         ("tests/test_a.py", "[one for one in ()]\n", "tests/test_a.py:1: variable 'one'"),
+        ("configs/a.py", "def _located(): ...\n", "configs/a.py:1: function '_located'"),
+        ("configs/a.py", "class A:\n    def kept(self): ...\n", "a.py:2: function 'kept'"),
         ("configs/a.py", "import resources\n", "import it as holdfast.…"),
     ],
 )
@@ -82,6 +84,19 @@ def test_a_folder_may_have_seventeen_modules(house: Path) -> None:
 
 def test_a_line_may_keep_an_old_word_if_it_says_so(house: Path) -> None:
     write(house, "configs/a.py", "blow = found = 1  # house: old word\n")
+    assert inspect(house, "--lint") == (0, "")
+
+
+@pytest.mark.parametrize(
+    "name", ["need", "resolve_paths", "covered_tier", "_find_lost_packs", "exceed"]
+)
+def test_a_function_may_be_called_by_a_verb_or_a_noun(house: Path, name: str) -> None:
+    write(house, "configs/a.py", f"def {name}(): ...\n")
+    assert inspect(house, "--lint") == (0, "")
+
+
+def test_a_property_may_be_a_participle(house: Path) -> None:
+    write(house, "configs/a.py", "class A:\n    @property\n    def covered(self): ...\n")
     assert inspect(house, "--lint") == (0, "")
 
 

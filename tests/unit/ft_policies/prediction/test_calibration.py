@@ -14,9 +14,14 @@ from holdfast.ft_policies.prediction.calibration import (
     calibrate,
     newest_scores,
 )
-from holdfast.ft_policies.prediction.estimators import Observation
+from holdfast.ft_policies.prediction.estimators import Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
-from holdfast.ft_policies.prediction.past import PastRecovery, predict_past
+from holdfast.ft_policies.prediction.past import (
+    PastRecovery,
+    predict_past,
+    score_recoveries,
+    select_timings_before,
+)
 from holdfast.ft_policies.prediction.steps import (
     TIERS,
     FloatArray,
@@ -217,12 +222,44 @@ def test_what_the_steps_leave_out_is_learned_from_whole_recoveries() -> None:
         lambda detected: detected,
         IDLE,
     )
-    assert [prediction.typical_work for prediction in past] == pytest.approx([2.0] * 12, rel=0.05)
-    assert [prediction.score.ratio for prediction in past] == pytest.approx([2.0] * 12, rel=0.05)
+    bounds = RecoveryModel().fit(StepTimings(steps=steps)).bounds
+    ratios = [score.ratio for score in score_recoveries(recovered, bounds, RecoveryModel(), IDLE)]
+    assert ratios == pytest.approx([2.0] * 12, rel=0.05)
     held = [prediction.seconds >= 5.0 for prediction in past]
     assert held[FEWEST_RECOVERIES:] == [True] * 7
     assert 5.0 < past[-1].seconds < 7.0
     assert sum(past[-1].steps.values()) == pytest.approx(past[-1].seconds)
+
+
+def test_recoveries_are_scored_by_what_is_typical_today() -> None:
+    """The first was predicted from a cold driver that took 9 s: by that its own 2 s would score 0.2."""
+    first, later = 1_000.0, [2_000.0, 3_000.0]
+    replays = [
+        Observation(seconds=9.0, readiness=Readiness.COLD, at=500.0),
+        *(Observation(seconds=2.0, at=at) for at in (first, *later)),
+    ]
+    send = [Observation(seconds=0.0, at=at) for at in (500.0, first, *later)]
+    steps = {RecoveryStep.REPLAY: replays, RecoveryStep.WIRE_SEND: send}
+    recovered = [
+        PastRecovery(
+            stream="clicks",
+            at=replay.at,
+            lost_at=replay.at - 2.0,
+            tier=HOT,
+            seconds=2.0,
+            steps={RecoveryStep.REPLAY: replay},
+            moment=Moment(epoch_waits=True),
+        )
+        for replay in replays[1:]
+    ]
+
+    def ratios(at: float) -> list[float]:
+        before = select_timings_before(at, StepTimings(steps=steps), lambda detected: detected)
+        bounds = RecoveryModel().fit(before).bounds
+        return [score.ratio for score in score_recoveries(recovered, bounds, RecoveryModel(), IDLE)]
+
+    assert ratios(900.0)[0] == pytest.approx(2 / 9, rel=0.05)
+    assert ratios(3_500.0) == pytest.approx([1.0] * 3, rel=0.05)
 
 
 def _steps(seconds: float) -> StepSeconds:

@@ -8,9 +8,15 @@ import pytest
 
 from holdfast.assets.reports.model import summarize
 from holdfast.ft_policies.costs.tier_spans import TierSpan
+from holdfast.ft_policies.prediction.calibration import Score
 from holdfast.ft_policies.prediction.estimators import MaxOfHistory, Observation, Readiness
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
-from holdfast.ft_policies.prediction.past import PastPrediction, PastRecovery, predict_past
+from holdfast.ft_policies.prediction.past import (
+    PastPrediction,
+    PastRecovery,
+    predict_past,
+    score_recoveries,
+)
 from holdfast.ft_policies.prediction.steps import Load, RecoveryStep
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.recovery_history import Recovery
@@ -196,8 +202,10 @@ def test_a_pause_in_active_replication_is_predicted_by_its_moment_and_a_batch() 
     first, second = predict_past([waiting, closing], timings, MAXIMA, promised, load)
     assert (first.recovered.tier, first.recovered.seconds) == (Tier.ACTIVE_REPLICATION, 0.9)
     assert (first.seconds, second.seconds) == pytest.approx((0.5 + 0.4, 0.5 + 0.9 + 0.4))
-    assert [past.score.ratio for past in (first, second)] == pytest.approx([0.8, 0.8], rel=0.3)
-    assert (first.score.epoch_waits, second.score.epoch_waits) == (True, False)
+    bounds = MAXIMA.fit(timings).bounds
+    scores = score_recoveries([waiting, closing], bounds, MAXIMA, load)
+    assert [score.ratio for score in scores] == pytest.approx([0.8, 0.8], rel=0.3)
+    assert [score.epoch_waits for score in scores] == [True, False]
 
 
 def test_a_secondary_that_was_not_as_ready_as_wanted_counts_in_the_tier_that_it_had() -> None:
@@ -249,4 +257,27 @@ def test_a_takeover_knows_the_epoch_under_way_and_what_a_batch_took_before(tmp_p
         assert taken_over.epoch_age == pytest.approx(lost_at + 0.5 - epoch.decided_at)
         assert taken_over.batch_seconds == pytest.approx(0.5)
         earlier = Recovery(seconds=3.0, detect_seconds=0.5, at=epoch.decided_at)
-        assert read_takeover(store, CLICKS, earlier).epoch_age == 0.0, "it was decided later"
+        assert read_takeover(store, CLICKS, earlier).epoch_age is None, "it was decided later"
+
+
+def test_a_takeover_whose_epochs_have_been_pruned_calibrates_nothing() -> None:
+    """How long it waited for an epoch is unknown: if for a whole one, hardly any work would be left of it."""
+    awaited = Observation(seconds=0.7, readiness=Readiness.RUNNING, at=1_000.0)
+
+    def scores(epoch_age: float | None, *commits: Observation) -> list[Score]:
+        timings = StepTimings(steps={RecoveryStep.FIRST_COMMIT: commits})
+        recovered = match_recoveries(
+            "clicks",
+            [Recovery(seconds=0.9, detect_seconds=0.5, at=1_000.0)],
+            timings,
+            ALWAYS_ACTIVE,
+            count_detection=False,
+            takeover_of=lambda _: Takeover(epoch_age=epoch_age, batch_seconds=0.4),
+        )
+        bounds, load = MAXIMA.fit(timings).bounds, replace(IDLE, epoch_seconds=1.5)
+        return score_recoveries(recovered, bounds, MAXIMA, load)
+
+    pause = a_pause(0.9, 1_000.0)
+    assert len(scores(1.5, awaited, pause)) == 1
+    assert scores(None, awaited, pause) == []
+    assert len(scores(None, pause)) == 1, "an epoch waited, so nothing else was waited for"

@@ -40,7 +40,7 @@ def test_a_renewal_counts_whatever_time_the_secondary_has(opened: Opener, shift:
         again = primary.leases.renew(renewed, 60.0)
         assert again is not None
         renewed = again
-    assert renewed.expired(secondary.now()) is (shift > 0)
+    assert renewed.is_expired(secondary.now()) is (shift > 0)
     assert take_over(secondary, look) is None
     assert primary.leases.get("words") == renewed
 
@@ -52,7 +52,7 @@ def test_a_silent_primary_is_replaced_whatever_time_it_is(opened: Opener, shift:
     lease = take_over(secondary, look)
     assert lease is not None
     assert lease.token == held_lease(look).token + 1
-    assert lease.expired(primary.now()) is (shift < 0)
+    assert lease.is_expired(primary.now()) is (shift < 0)
     assert primary.leases.renew(held_lease(look), 60.0) is None
     assert secondary.leases.renew(lease, 60.0) is not None
 

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from holdfast.resources.control_store.records import Lease
 from holdfast.resources.control_store.store import ControlStore
+from tests.builders.control_rows import fence_holder
 
 HOLDERS = st.sampled_from(["a", "b", "c"])
 TTL_SECONDS = st.sampled_from([-1.0, 60.0])  # run out at once, or not in this test
@@ -63,8 +64,8 @@ class LeaseRules(RuleBasedStateMachine):
 
     @rule(behind=st.integers(min_value=0, max_value=2))
     def fence(self, behind: int) -> None:
-        current = behind == 0 and self.token > 0
-        assert self.store.leases.fence(self.stream, token=self.token - behind) is current
+        current = behind == 0 and self.holder is not None
+        assert fence_holder(self.store, self.stream, token=self.token - behind) is current
         if current:
             self.token += 1
             self.holder, self.alive = None, False
@@ -83,7 +84,7 @@ class LeaseRules(RuleBasedStateMachine):
             assert self.token == 0
             return
         assert (lease.holder, lease.token) == (self.holder, self.token)
-        assert lease.expired(self.store.now()) is not self.alive
+        assert lease.is_expired(self.store.now()) is not self.alive
 
 
 def test_a_lease_behaves_like_its_model(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_an_epoch_with_many_files_is_copied_to_a_fork_in_several_transactions(
     fork(store)
     assert max(after - before for before, after in pairwise(changed)) <= PORTION
     names = [file["name"] for file in files]
-    assert len(store.epoch_files.named("trial", names)) == EPOCHS
+    assert len(store.epoch_files.find("trial", names)) == EPOCHS
 
 
 def test_the_files_of_an_epoch_are_entered_by_one_statement_however_many_they_are(

@@ -59,7 +59,7 @@ def test_a_busy_store_is_worth_another_try(error: ClientError) -> None:
         ("PermanentRedirect", "region"),
     ],
 )
-def test_what_a_person_must_mend_says_how(code: str, hint: str) -> None:
+def test_what_the_operator_must_mend_says_how(code: str, hint: str) -> None:
     translated = translate_error(answer(code, 403), "get a", "there")
     assert isinstance(translated, PermanentError)
     assert hint in translated.hint

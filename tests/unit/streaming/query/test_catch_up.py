@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.resources.clock import SYSTEM_CLOCK
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.metrics import Sampler
@@ -16,6 +15,7 @@ from holdfast.streaming.state.follower import RestoredState
 from tests.builders.control_rows import decide
 from tests.builders.replicas import a_spec
 from tests.builders.vaults import a_stream
+from tests.fakes.clocks import SteppedClock
 
 
 @dataclass
@@ -36,18 +36,19 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
 def test_wire_and_replay_are_timed_one_after_the_other(tmp_path: Path, store: ControlStore) -> None:
     decide(store, 8)
     sampler, query = Sampler(store, "words", "words-2"), Replaying(a_spec(tmp_path, store))
-    began = SYSTEM_CLOCK.monotonic() - 3.0
-    catch_up = CatchUp(goal=6, start=2, wired=False, since=began)
+    clock = SteppedClock(at=10.0)
+    catch_up = CatchUp(goal=6, start=2, wired=False, since=7.0, clock=clock)
     assert not catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
     query.wired, query.epoch = True, 5
     assert not catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
+    clock.step(2.0)
     query.epoch = 7
     assert not catch_up.observe(query, sampler, sent=False)  # type: ignore[arg-type]
     assert catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
     catch_up.record_rows(query, store, sampler)  # type: ignore[arg-type]
     samples = store.samples.latest("words")
-    assert samples[SampleName.WIRE_RECEIVE_SECONDS].value >= 3.0
-    assert samples[SampleName.REPLAY_SECONDS].value < 3.0
+    assert samples[SampleName.WIRE_RECEIVE_SECONDS].value == 3.0
+    assert samples[SampleName.REPLAY_SECONDS].value == 2.0
     assert (samples[SampleName.REPLAY_SECONDS].epoch, samples[SampleName.REPLAY_ROWS].epoch) == (
         6,
         6,
@@ -60,16 +61,17 @@ def test_the_time_until_the_first_new_commit_is_a_step_of_its_own(
 ) -> None:
     decide(store, 8)
     sampler, query = Sampler(store, "words", "words-2"), Replaying(a_spec(tmp_path, store))
-    catch_up = CatchUp(goal=7, start=2, wired=True, since=0.0, new_epoch=8)
+    clock = SteppedClock()
+    catch_up = CatchUp(goal=7, start=2, wired=True, since=0.0, new_epoch=8, clock=clock)
     query.wired, query.epoch = True, 7
     assert catch_up.observe(query, sampler, sent=True)  # type: ignore[arg-type]
     assert not catch_up.observe_commit(query, sampler)  # type: ignore[arg-type]
-    catch_up.since -= 2.0
+    clock.step(2.0)
     query.epoch = 8
     assert catch_up.observe_commit(query, sampler)  # type: ignore[arg-type]
     assert not catch_up.observe_commit(query, sampler)  # type: ignore[arg-type]
     (sample,) = store.samples.series("words", SampleName.FIRST_COMMIT_SECONDS)
-    assert 2.0 <= sample.value < 3.0
+    assert sample.value == 2.0
 
 
 def test_a_replay_that_commits_a_new_epoch_needs_no_other(

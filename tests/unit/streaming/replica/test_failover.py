@@ -263,7 +263,9 @@ def a_heartbeat(store: ControlStore, replica: str) -> Heartbeat:
     row = store.replicas.get(replica)
     assert row is not None
     lease = StreamLease(store, row.stream, row.id, ttl_seconds=LEASE_SECONDS)
-    return Heartbeat(store, row, lease, beat_seconds=0.5, on_lost=lambda: None)
+    return Heartbeat(
+        store, row, lease, beat_seconds=0.5, on_lost=lambda: None, exit_process=lambda: None
+    )
 
 
 def a_failed_primary(store: ControlStore) -> FailedPrimary:

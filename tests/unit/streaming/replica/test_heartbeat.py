@@ -11,9 +11,8 @@ from holdfast.resources.control_store.records import EndedBy, ReplicaRow, Replic
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.control_store.tables.replicas import Replicas
 from holdfast.streaming.lease import StreamLease
-from holdfast.streaming.replica import heartbeat as heartbeat_module
 from holdfast.streaming.replica.heartbeat import Heartbeat
-from tests.builders.control_rows import register
+from tests.builders.control_rows import fence_holder, register
 from tests.fakes.clocks import SteppedClock, shift_clock
 from tests.waiting import wait_until
 
@@ -24,12 +23,6 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
         yield store
 
 
-@pytest.fixture(autouse=True)
-def _no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that has lost its place ends its process after a while: not this one."""
-    monkeypatch.setattr(heartbeat_module, "LAST_RESORT_SECONDS", 86400.0)
-
-
 def a_heartbeat(
     store: ControlStore, *, beat_seconds: float = 0.5, clock: Clock = SYSTEM_CLOCK
 ) -> Heartbeat:
@@ -37,7 +30,13 @@ def a_heartbeat(
     assert row is not None
     lease = StreamLease(store, row.stream, row.id, ttl_seconds=600.0)
     return Heartbeat(
-        store, row, lease, beat_seconds=beat_seconds, on_lost=lambda: None, clock=clock
+        store,
+        row,
+        lease,
+        beat_seconds=beat_seconds,
+        on_lost=lambda: None,
+        exit_process=lambda: None,
+        clock=clock,
     )
 
 
@@ -80,7 +79,7 @@ def test_a_lease_that_another_replica_has_taken_ends_this_one(store: ControlStor
     assert heartbeat.lease.take()
     heartbeat.beat()
     assert not heartbeat.lost.is_set()
-    store.leases.fence(heartbeat.row.stream, token=heartbeat.lease.token)
+    assert fence_holder(store, heartbeat.row.stream)
     assert store.leases.take(heartbeat.row.stream, "r2", 60.0) is not None
     assert not heartbeat.lease.renew()
 

@@ -15,7 +15,6 @@ from holdfast.ft_policies.tiers import PRIMARY, SECONDARY, Tier
 from holdfast.resources.control_store.records import DesiredState, ReplicaRow, Slot
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.lease import StreamLease
-from holdfast.streaming.replica import heartbeat as heartbeat_module
 from holdfast.streaming.replica.failover import PrimaryMonitor, Takeover
 from holdfast.streaming.replica.heartbeat import Heartbeat
 from tests.builders.control_rows import register
@@ -93,6 +92,7 @@ class Host:
             lease,
             beat_seconds=BEAT_SECONDS,
             on_lost=lambda: None,
+            exit_process=lambda: None,
             clock=self.clock,
         )
 
@@ -101,12 +101,6 @@ def beat(heartbeat: Heartbeat) -> None:
     heartbeat._due.clear()
     with suppress(TransientError):
         heartbeat.beat()
-
-
-@pytest.fixture(autouse=True)
-def _no_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A primary that has lost its place ends its process after a while: not this one."""
-    monkeypatch.setattr(heartbeat_module, "LAST_RESORT_SECONDS", 86400.0)
 
 
 @pytest.fixture

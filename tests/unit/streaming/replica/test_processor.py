@@ -11,7 +11,7 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.gate import GateState
 from holdfast.streaming.replica.processor import Processor
 from holdfast.streaming.replica.states import Processing
-from tests.builders.control_rows import decide
+from tests.builders.control_rows import decide, fence_holder
 from tests.builders.replicas import a_reconciler, query_of
 from tests.fakes.queries import EasyQuery
 
@@ -97,7 +97,7 @@ def test_a_stopped_query_stays_until_there_is_another_state(processor: Processor
 def test_after_a_takeover_the_gate_is_opened_again_with_the_new_token(processor: Processor) -> None:
     caught_up(processor, ACTIVE)
     lease = processor.departure.heartbeat.lease
-    processor.store.leases.fence("words", token=lease.token)
+    assert fence_holder(processor.store)
     assert lease.take()
     processor.reopen_gate()
     assert processor.state is Processing.HELD

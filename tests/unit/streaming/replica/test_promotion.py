@@ -8,7 +8,6 @@ import pytest
 
 from holdfast.ft_policies.health import DetectedBy
 from holdfast.resources.control_store.records import (
-    EndedBy,
     IncidentState,
     LedgerEntry,
     ReplicaState,
@@ -80,8 +79,13 @@ def open_keys(store: ControlStore) -> list[str]:
 
 def test_a_place_that_was_handed_over_is_no_failure(store: ControlStore) -> None:
     look = a_failover(store)
-    store.leases.fence("words", token=held_lease(look).token)
-    store.replicas.end("p1", ReplicaState.HANDED_OVER, "to s1", by=EndedBy.REPLICA)
+    store.takeovers.fence(
+        "p1",
+        stream="words",
+        reason="to s1",
+        token=held_lease(look).token,
+        state=ReplicaState.HANDED_OVER,
+    )
     fenced = replace(look, primary=None, lease=store.leases.get("words"))
     promoted(store, fenced, primary=None)
     assert open_keys(store) == []

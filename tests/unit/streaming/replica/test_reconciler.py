@@ -102,7 +102,7 @@ def test_a_standby_has_caught_up_without_sending_and_leads_nothing(
     reconciler = a_reconciler(tmp_path, store, slot=Slot.SECONDARY, desired=ACTIVE)
     with running(reconciler):
         catch_up(reconciler, epoch=2)
-        wait_until(lambda: reconciler._observed() == ACTIVE)
+        wait_until(lambda: reconciler._observe_switches() == ACTIVE)
         assert (reconciler.role, reconciler.sending.is_open) == (Role.STANDBY, False)
     assert not reconciler.leading.is_set()
 

@@ -13,7 +13,7 @@ from holdfast.streaming.lease import StreamLease
 from holdfast.streaming.sinks.callable import CallableSink
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from holdfast.streaming.sinks.staging import Staged
-from tests.builders.control_rows import an_entry, decide
+from tests.builders.control_rows import an_entry, decide, fence_holder
 
 
 class Rows:
@@ -75,7 +75,7 @@ def test_a_replica_that_was_paused_over_a_restore_calls_nothing(store: ControlSt
 def test_a_replica_that_has_lost_its_lease_calls_nothing(store: ControlStore) -> None:
     outside = Outside()
     sink = a_sink(store, outside.write)
-    store.leases.fence("words", token=1)
+    assert fence_holder(store)
     with pytest.raises(TransientError, match="token 1, the newest 2"):
         sink.commit(staged(), 0)
     assert outside.calls == []

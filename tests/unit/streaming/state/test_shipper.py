@@ -8,9 +8,9 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.vault import vault
 from holdfast.resources.vault.intents import LostPacksError
 from tests.builders.vaults import ShipperSetup, a_shipper
+from tests.fakes.clocks import RunningClock
 from tests.waiting import wait_until
 
 AWAY = TransientError("the object store is away", hint="wait")
@@ -96,9 +96,10 @@ def test_on_a_snapshot_that_was_found_damaged_nothing_is_built(
 
 
 def test_after_lost_packs_the_next_snapshot_is_complete_by_itself(
-    shipping: ShipperSetup, store: ControlStore, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: ControlStore
 ) -> None:
-    monkeypatch.setattr(vault, "_SHORT_SECONDS", -1.0)  # every upload is one that takes long
+    long = RunningClock(step_seconds=1000.0)
+    shipping = a_shipper(tmp_path, store, upload=long, every="10s")
     assert shipping.after(12.0) == 1
     objects = shipping.stream.store
     objects.delete([stored.key for stored in objects.list("words/packs/")])

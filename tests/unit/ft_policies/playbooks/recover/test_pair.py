@@ -30,7 +30,7 @@ from holdfast.ft_policies.tiers import (
     SwitchChange,
     Switches,
     Tier,
-    covered,
+    covered_tier,
 )
 from tests.fakes.pair import SimulatedPair, SimulatedReplica
 from tests.fakes.stream import Crash
@@ -145,7 +145,7 @@ def test_a_tier_is_changed_one_switch_at_a_time_and_never_below_the_weaker(
     weaker = min(start.strength, end.strength)
     for _ in pair.recover():
         observed = OFF if pair.secondary is None else pair.secondary.observed
-        assert covered(observed).strength >= weaker
+        assert covered_tier(observed).strength >= weaker
     assert pair.held()
 
 

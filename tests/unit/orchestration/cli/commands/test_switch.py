@@ -120,7 +120,7 @@ def test_a_plan_for_a_stopped_stream_says_when_it_takes_effect(
     ("named", "says"),
     [
         (("clicks", "actve_standby"), "did you mean active_standby?"),
-        (("clicks", "fast"), "The tiers are active_replication, active_standby"),
+        (("clicks", "fast"), "choose one of active_replication, active_standby"),
         (("clics", "deployed"), "declared are clicks"),
     ],
 )

@@ -28,12 +28,12 @@ from holdfast.observation.review import Reviewer
 from holdfast.observation.status import StreamStatus
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.base import InnerSteps, StepResult, StreamPlaybook
-from holdfast.orchestration.playbooks.drill_journal import (
+from holdfast.orchestration.playbooks.drill.journal import (
     OpenDrill,
     find_disturbances,
     open_drill,
 )
-from holdfast.orchestration.playbooks.drill_outcome import DrillOutcome, close_incident, outcome_of
+from holdfast.orchestration.playbooks.drill.outcome import DrillOutcome, close_incident, outcome_of
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter, await_exit
 from holdfast.resources.control_store.records import ReplicaRow
@@ -92,8 +92,8 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
             is_settled=status.is_settled,
             incident=None if incident is None else incident.id,
             overdrawn=None if self.beyond_budget else self._overdrawn(status.at),
-            predicted=self._predicted(status) if drill is None else Predicted(),
-            injected=None if drill is None else self._injected(drill),
+            predicted=self._predict(status) if drill is None else Predicted(),
+            injected=None if drill is None else self._observe_fault(drill),
             back=drill is not None and self._is_back(status, drill),
             reported=self._is_reported(),
         )
@@ -160,7 +160,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
 
     def _await_healed(self, drill: OpenDrill) -> Awaited:
         now = self._waiter.observe().at
-        patience = max(_blocked_until(drill) - now, 0.0) + HEALED_SECONDS
+        patience = max(drill.blocked_until - now, 0.0) + HEALED_SECONDS
         if self._waiter.wait_until(
             lambda status: not status.wanted or self._is_back(status, drill),
             patience_seconds=patience,
@@ -180,7 +180,7 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
 
     def _report(self) -> DrillOutcome:
         drill = self._drill()
-        outcome = outcome_of(self._waiter, drill, blocked_until=_blocked_until(drill))
+        outcome = outcome_of(self._waiter, drill)
         close_incident(self.project, self.stream, outcome, since_at=drill.at)
         return outcome
 
@@ -191,21 +191,21 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         if drill.fault is not Fault.CUT_OFF:
             return status.primary.id != drill.primary
         newest = self.project.store.snapshots.newest(self.stream)
-        return newest is not None and (newest.created_at or 0.0) > _blocked_until(drill)
+        return newest is not None and (newest.created_at or 0.0) > drill.blocked_until
 
-    def _injected(self, drill: OpenDrill) -> InjectedFault:
+    def _observe_fault(self, drill: OpenDrill) -> InjectedFault:
         row = self._row(drill.primary)
         process = find_process(row)
         alive = process is not None and process.is_alive()
         return InjectedFault(
             primary=drill.primary,
             fault=drill.fault,
-            landed=drill.detail_of(InjectFault) is not None or row.state.ended,
+            landed=drill.was_injected or row.state.ended,
             waited=drill.was_awaited,
             lingers=drill.fault is Fault.PAUSE and alive,
         )
 
-    def _predicted(self, status: StreamStatus) -> Predicted:
+    def _predict(self, status: StreamStatus) -> Predicted:
         decision = Reviewer().decide_now(self.project, self.stream)
         tier = next(row for row in decision.tiers if row.tier is status.covered)
         steps = {step.value: took for step, took in tier.steps.items() if isfinite(took)}
@@ -242,7 +242,3 @@ class Drill(StreamPlaybook[DrillFacts, DrillStep]):
         return StreamWaiter(
             project=self.project, stream=self.stream, began_at=0.0, keep_alive=self.keep_alive
         )
-
-
-def _blocked_until(drill: OpenDrill) -> float:
-    return float((drill.detail_of(InjectFault) or {}).get("blocked_until", 0.0))

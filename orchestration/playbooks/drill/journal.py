@@ -50,15 +50,30 @@ class OpenDrill:
         seconds = self._intent["predicted_seconds"]
         return None if seconds is None else float(seconds)
 
-    def detail_of(self, step: type[DrillStep]) -> dict[str, Any] | None:
+    def _find_result(self, step: type[DrillStep]) -> dict[str, Any] | None:
         """The journal detail of the last time that a step was done; `None` if it never was."""
         done = [line for line in self.lines if _is(line, step, Phase.DONE)]
         return done[-1].detail if done else None
 
     @property
+    def was_injected(self) -> bool:
+        """Whether a run has injected the fault."""
+        return self._find_result(InjectFault) is not None
+
+    @property
+    def fault_epoch(self) -> int:
+        """The last epoch before the fault; 0 if it was not injected."""
+        return int((self._find_result(InjectFault) or {}).get("epoch", 0))
+
+    @property
+    def blocked_until(self) -> float:
+        """When the object store is reachable again after the fault `cut_off`."""
+        return float((self._find_result(InjectFault) or {}).get("blocked_until", 0.0))
+
+    @property
     def was_awaited(self) -> bool:
         """Whether a run has waited for the stream to come back."""
-        return self.detail_of(AwaitBack) is not None
+        return self._find_result(AwaitBack) is not None
 
     @property
     def _intent(self) -> dict[str, Any]:

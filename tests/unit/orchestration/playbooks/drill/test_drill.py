@@ -12,7 +12,7 @@ from holdfast.ft_policies.health import Health
 from holdfast.ft_policies.playbooks.drill import Fault
 from holdfast.observation.reports.drills import drill_rows
 from holdfast.observation.status import observe_stream
-from holdfast.orchestration.playbooks.drill import Awaited, Drill
+from holdfast.orchestration.playbooks.drill.drill import Awaited, Drill
 from holdfast.resources.control_store.records import ReplicaRow, Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.streaming.replica.fault_injection import blocked_until

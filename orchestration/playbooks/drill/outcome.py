@@ -6,13 +6,13 @@ from typing import Any
 
 from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import TransientError
-from holdfast.ft_policies.playbooks.drill import Fault, InjectFault
+from holdfast.ft_policies.playbooks.drill import Fault
 from holdfast.ft_policies.tiers import Tier
 from holdfast.observation.measurements import measure
 from holdfast.observation.recovery_history import Recovery
 from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.base import StepResult
-from holdfast.orchestration.playbooks.drill_journal import OpenDrill
+from holdfast.orchestration.playbooks.drill.journal import OpenDrill
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.tables.incidents import is_claimed
 from holdfast.resources.project import Project
@@ -63,7 +63,7 @@ class DrillOutcome(StepResult):
         return {**asdict(self), "held": self.held, "sentence": self.sentence}
 
 
-def outcome_of(waiter: StreamWaiter, drill: OpenDrill, *, blocked_until: float) -> DrillOutcome:
+def outcome_of(waiter: StreamWaiter, drill: OpenDrill) -> DrillOutcome:
     """Compute the outcome of a drill whose stream is back."""
     outcome = DrillOutcome(
         fault=drill.fault,
@@ -76,7 +76,7 @@ def outcome_of(waiter: StreamWaiter, drill: OpenDrill, *, blocked_until: float) 
     if not waiter.observe().wanted:
         return outcome
     if drill.fault is Fault.CUT_OFF:
-        return _after_a_cut(waiter.project, waiter.stream, drill, outcome, blocked_until)
+        return _after_a_cut(waiter.project, waiter.stream, drill, outcome)
     recovery = _await_measurement(waiter, since_at=drill.at)
     detect = recovery.detect_seconds
     return replace(outcome, observed_seconds=recovery.seconds, detect_seconds=detect)
@@ -111,14 +111,17 @@ def _await_measurement(waiter: StreamWaiter, *, since_at: float) -> Recovery:
 
 
 def _after_a_cut(
-    project: Project, stream: str, drill: OpenDrill, outcome: DrillOutcome, blocked_until: float
+    project: Project, stream: str, drill: OpenDrill, outcome: DrillOutcome
 ) -> DrillOutcome:
     """A cut should not affect the stream: the outcome is the longest time without a commit."""
     last, newest = project.store.ledger.last(stream), project.store.snapshots.newest(stream)
-    first = (drill.detail_of(InjectFault) or {}).get("epoch", 0)
-    entries = [] if last is None else project.store.ledger.between(stream, first, last.epoch)
+    entries = (
+        [] if last is None else project.store.ledger.between(stream, drill.fault_epoch, last.epoch)
+    )
     gaps = [later.committed_at - earlier.committed_at for earlier, later in pairwise(entries)]
-    healed = None if newest is None else (newest.created_at or blocked_until) - blocked_until
+    healed = (
+        None if newest is None else (newest.created_at or drill.blocked_until) - drill.blocked_until
+    )
     return replace(
         outcome,
         predicted_seconds=None,
