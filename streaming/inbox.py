@@ -5,14 +5,18 @@ find a split here reads it at the source. Spark imports this in its Python worke
 little itself.
 """
 
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 
 NAME = "inbox"
+BLOCK_BYTES = 4096
+"""What a folder takes, and what the size of a file is rounded up to: many epochs are smaller than that."""
 
 
 class Inbox:
@@ -34,7 +38,7 @@ class Inbox:
         *,
         digest: str = "",
     ) -> int:
-        """Store a split atomically, and return its size on the disk in bytes."""
+        """Store a split atomically, and return its size in bytes."""
         target = self._path(epoch, index, digest)
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -72,8 +76,23 @@ class Inbox:
             return []
         return sorted(int(folder.name) for folder in self._root.iterdir() if folder.name.isdigit())
 
+    def count_bytes(self) -> int:
+        """What everything here takes on the disk; what is pruned meanwhile may count or not."""
+        held = 0
+        for folder, _, names in os.walk(self._root):
+            held += BLOCK_BYTES
+            for name in names:
+                with suppress(FileNotFoundError):
+                    held += fill_blocks((Path(folder) / name).stat().st_size)
+        return held
+
     def _folder(self, epoch: int) -> Path:
         return self._root / f"{epoch:012d}"
 
     def _path(self, epoch: int, index: int, digest: str) -> Path:
         return self._folder(epoch) / (f"{index}-{digest}.arrow" if digest else f"{index}.arrow")
+
+
+def fill_blocks(size: int) -> int:
+    """What a file of this size takes on the disk."""
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES

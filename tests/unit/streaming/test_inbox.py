@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from holdfast.streaming.inbox import Inbox
+from holdfast.streaming.inbox import BLOCK_BYTES, Inbox
 
 SCHEMA = pa.schema([("n", pa.int64()), ("word", pa.string())])
 
@@ -29,6 +29,17 @@ def test_a_split_comes_back_batch_by_batch(tmp_path: Path) -> None:
     batches = inbox.read(7, 1)
     assert batches is not None
     assert list(batches) == [rows(1, 2), rows(3)]
+
+
+def test_what_is_here_counts_in_blocks_of_the_disk(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    assert inbox.count_bytes() == 0
+    inbox.write(7, 0, SCHEMA, [rows(1)])
+    assert inbox.count_bytes() == 3 * BLOCK_BYTES, "two folders and a small file"
+    inbox.write(7, 1, SCHEMA, [rows(*range(1000))])
+    assert inbox.count_bytes() > 4 * BLOCK_BYTES
+    inbox.prune(7)
+    assert inbox.count_bytes() == BLOCK_BYTES
 
 
 def test_a_split_without_rows_is_there_and_empty(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.store import ControlStore
@@ -276,6 +277,33 @@ def test_a_disk_that_is_nearly_full_is_left_alone(
         assert not prefetcher.caught_up
         free[0] = 1 << 40
         wait_until(lambda: prefetcher.caught_up)
+
+
+def test_an_inbox_that_is_full_gets_no_further_epoch_until_the_state_covers_some(
+    rate: Received, caplog: pytest.LogCaptureFixture
+) -> None:
+    rate.decide(*(numbers(1000 * epoch, 1000) for epoch in range(20)))
+    with running(rate.prefetcher(most_bytes=200_000)) as prefetcher:
+        wait_until(lambda: "its bound is 0 MiB" in caplog.text)
+        assert not prefetcher.caught_up
+        full = rate.inbox.epochs()
+        assert 1 < len(full) < 10
+        assert rate.read(full[-1] + 1, 0) is None, "a task reads it at the source"
+        prefetcher.prune(full[-1])
+        wait_until(lambda: rate.has(full[-1] + 1, 3))
+        assert not prefetcher.caught_up
+        prefetcher.prune(18)
+        wait_until(lambda: prefetcher.caught_up)
+
+
+def test_what_an_earlier_prefetcher_has_left_counts(rate: Received) -> None:
+    rate.decide(numbers(0, 1000))
+    rate.prefetcher().fetch()
+    rate.decide(numbers(1000, 1000))
+    with pytest.raises(TransientError, match="the inbox has 0 MiB") as raised:
+        rate.prefetcher(most_bytes=10_000).fetch()
+    assert "tasks read the input from its source" in raised.value.hint
+    assert rate.inbox.epochs() == [0]
 
 
 def test_it_stops_in_the_middle_of_an_epoch(rate: Received) -> None:
