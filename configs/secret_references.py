@@ -48,7 +48,7 @@ def find_clear_params(value: JsonValue, loc: Loc = (), name: str = "") -> Iterat
     """Where params hold a secret themselves: by the name of the field, or in a URL or an assignment."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from find_clear_params(inner, (*loc, key), key)
+            yield from find_clear_params(inner, (*loc, key), _name_below(name, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield from find_clear_params(inner, (*loc, number), name)
@@ -56,6 +56,12 @@ def find_clear_params(value: JsonValue, loc: Loc = (), name: str = "") -> Iterat
         isinstance(value, int | float) and not isinstance(value, bool) and _NUMBER.search(name)
     ):
         yield loc
+
+
+def _name_below(name: str, key: str) -> str:
+    """What a field counts as: as the secret above it, unless it only tells about that one."""
+    is_of_secret = names_secret(name) and not names_secret(key)
+    return name if is_of_secret and not _TELLS_ABOUT_IT.search(key) else key
 
 
 def _is_clear(name: str, value: str) -> bool:

@@ -109,6 +109,11 @@ def test_a_driver_gets_the_values_and_an_unset_variable_is_named() -> None:
         # pragma: allowlist nextline secret
         {"url": "postgresql://user:hush@host/database"},
         {"passwords": ["hush"]},
+        {"token": {"value": "hush"}},
+        {"credentials": [{"of": {"me": "hush"}}]},
+        # pragma: allowlist nextline secret
+        {"password": {"value": 12345678}},
+        {"secret": {"pwd": 12345678}},
         # pragma: allowlist nextline secret
         {"sinks": [{"rows": 3}, {"password": "hush"}]},
         # pragma: allowlist nextline secret
@@ -124,7 +129,13 @@ def test_a_secret_of_params_in_clear_text_is_refused_and_not_shown(
 
 
 def test_params_that_only_sound_alike_are_allowed(tmp_path: Path) -> None:
-    params = {"tokens": "words", "password": "${PW}", "secret_rows": 3, "url": "http://host:80/x"}
+    params = {
+        "tokens": {"of": "words"},
+        "password": "${PW}",
+        "secret": {"value": "${PW}", "file": "/run/secrets/x", "type": "bearer", "rows": 3},
+        "secret_rows": 3,
+        "url": "http://host:80/x",
+    }
     assert check(a_project(tmp_path, clicks=stream_yaml(params=params))) == []
 
 
