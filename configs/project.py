@@ -11,10 +11,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from holdfast.configs.deployment import Deployment
+from holdfast.configs.deployment import Deployment, S3ObjectStore
 from holdfast.configs.loading import (
     Document,
     InvalidConfig,
+    Loc,
     Problem,
     suggest_name,
 )
@@ -35,6 +36,7 @@ from holdfast.configs.references import (
     list_notify_functions,
     list_stream_functions,
 )
+from holdfast.configs.secret_references import CLEAR_DATABASE, CLEAR_ENDPOINT, holds_secret
 from holdfast.configs.sinks import DeltaSink
 from holdfast.configs.sources import FilesSource
 from holdfast.configs.stream import StreamDeclaration, memory_bytes
@@ -215,8 +217,30 @@ def check(root: Path, monotonic: Callable[[], float] = lambda: 0.0) -> list[Prob
         if document is not None
         for problem in references.check(document, functions, code=code)
     ]
-    problems = [*files.problems, *missing, *_find_store_on_network(root, files)]
+    problems = [
+        *files.problems,
+        *missing,
+        *_find_store_on_network(root, files),
+        *_find_clear_urls(files),
+    ]
     return sorted(problems, key=lambda problem: (problem.file, problem.line))
+
+
+def _find_clear_urls(files: ProjectFiles) -> Iterator[Problem]:
+    """Passwords in the URLs of the deployment; a project that an older version has run with one is still recovered."""
+    for file in files.deployments:
+        if file.model is None or file.document is None:
+            continue
+        if holds_secret(file.model.control_store.url or ""):
+            yield file.document.problem_at(("control_store", "url"), CLEAR_DATABASE)
+        endpoints: dict[Loc, str | None] = {
+            ("places", name): place.endpoint_url for name, place in file.model.places.items()
+        }
+        if isinstance(file.model.object_store, S3ObjectStore):
+            endpoints[("object_store",)] = file.model.object_store.endpoint_url
+        for loc, url in endpoints.items():
+            if holds_secret(url or ""):
+                yield file.document.problem_at((*loc, "endpoint_url"), CLEAR_ENDPOINT)
 
 
 def _find_store_on_network(root: Path, files: ProjectFiles) -> Iterator[Problem]:

@@ -10,7 +10,10 @@ from pydantic import JsonValue
 
 from holdfast.ft_policies.errors import PermanentError
 
-CLEAR_TEXT = "is a secret in clear text: write ${VARIABLE}, and set that environment variable"
+_CLEAR = "is a secret in clear text"
+CLEAR_TEXT = f"{_CLEAR}: write ${{VARIABLE}}, and set that environment variable"
+CLEAR_DATABASE = f"{_CLEAR}: leave the password out, and write it into ~/.pgpass or the environment variable PGPASSWORD"
+CLEAR_ENDPOINT = f"{_CLEAR}: leave it out, and name the variables of the keys in access_key_id_env and secret_access_key_env"
 VISIBLE = "is visible to every user of the machine, as Java's options are: use a file, or a setting of its own"
 _SECRET = re.compile(
     r"secret|passw(or)?d|passphrase|credential|token(?![a-z])|(?<![a-z])(sas|pwd|authorization|bearer)(?![a-z])"
@@ -38,7 +41,7 @@ def find_clear_settings(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The settings of Spark that hold a secret, each with what is wrong."""
     for key, value in conf.items():
         if key.endswith(_JAVA_OPTIONS):
-            if "${" in value or _has_secret(value):
+            if "${" in value or holds_secret(value):
                 yield key, VISIBLE
         elif _is_clear(key, value):
             yield key, CLEAR_TEXT
@@ -65,11 +68,12 @@ def _name_below(name: str, key: str) -> str:
 
 
 def _is_clear(name: str, value: str) -> bool:
-    is_secret = names_secret(name) or _has_secret(value)
+    is_secret = names_secret(name) or holds_secret(value)
     return bool(value) and is_secret and not _REFERENCE.fullmatch(value)
 
 
-def _has_secret(text: str) -> bool:
+def holds_secret(text: str) -> bool:
+    """Whether a text has a URL with a password, or an assignment to what is called like a secret."""
     assigned = (names_secret(match[1]) for match in _ASSIGNMENT.finditer(text))
     return bool(_URL_WITH_PASSWORD.search(text)) or any(assigned)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.configs.project import check
+from holdfast.configs.project import ProjectConfig, check
 from holdfast.configs.secret_references import resolve_params, resolve_references
 from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
@@ -148,3 +148,50 @@ def test_a_function_gets_the_values_of_its_params() -> None:
         resolve_params(params, {})
     with pytest.raises(PermanentError, match=r"PW is not set: params\.all\.1\.0"):
         resolve_params({"all": params["all"]}, {})
+
+
+@pytest.mark.parametrize(
+    ("deployment", "line", "field"),
+    [
+        # pragma: allowlist nextline secret
+        ("control_store:\n  url: postgresql://me:hush@db/x", 2, "control_store.url"),
+        # pragma: allowlist nextline secret
+        ("control_store:\n  url: postgresql://me@db/x?password=hush", 2, "control_store.url"),
+        # pragma: allowlist nextline secret
+        ("control_store: {url: 'postgresql://me:${HUSH}@db/x'}", 1, "control_store.url"),
+        (
+            # pragma: allowlist nextline secret
+            "object_store:\n  kind: s3\n  bucket: abc\n  endpoint_url: http://me:hush@s3.example",
+            4,
+            "object_store.endpoint_url",
+        ),
+        (
+            # pragma: allowlist nextline secret
+            "places:\n  other:\n    bucket: abc\n    endpoint_url: https://me:hush@s3.example",
+            4,
+            "places.other.endpoint_url",
+        ),
+    ],
+)
+def test_a_password_in_a_url_of_the_deployment_is_refused_and_not_shown(
+    tmp_path: Path, deployment: str, line: int, field: str
+) -> None:
+    root = a_project(tmp_path, clicks=stream_yaml(), holdfast=f"{deployment}\n")
+    [problem] = check(root)
+    assert (problem.file, problem.line, problem.field) == ("configs/holdfast.yaml", line, field)
+    assert problem.message.startswith("is a secret in clear text")
+    assert "hush" not in str(problem).lower()
+    assert ProjectConfig.load(root).streams, "a project that has one is still recovered"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me@db/x?sslmode=verify-full&passfile=/run/secrets/pgpass",
+        "postgresql://me:@/x?host=/run/postgresql",
+        "postgresql://me@db1:5432,db2:5432/x",
+    ],
+)
+def test_a_url_of_the_control_store_without_a_password_is_allowed(tmp_path: Path, url: str) -> None:
+    holdfast = f"control_store: {{url: '{url}'}}\n"
+    assert check(a_project(tmp_path, clicks=stream_yaml(), holdfast=holdfast)) == []
