@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 LOCKS = Path("/proc/locks")
+_OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 log = logging.getLogger(__name__)
 
@@ -84,9 +85,32 @@ def _is_own(process: psutil.Process) -> bool:
 
 
 def _runs_holdfast(command: Sequence[str]) -> bool:
-    names = [Path(argument).name for argument in command]
-    is_python = names[:1] != [] and names[0].startswith(("python", "holdfast"))
-    return is_python and any(name == "holdfast" or name.startswith("holdfast.") for name in names)
+    """Whether this is the command `holdfast`, one of its modules, or a Dagster that serves one: what it works on is no sign."""
+    if not command:
+        return False
+    if not Path(command[0]).name.startswith("python"):
+        return Path(command[0]).name == "holdfast"
+    match _skip_options(command[1:]):
+        case ["-m", module, *arguments]:
+            serves = _is_module(module, of="dagster") and any(map(_is_module, arguments))
+            return _is_module(module) or serves
+        case [script, *_]:
+            return Path(script).name == "holdfast"
+        case _:
+            return False
+
+
+def _skip_options(arguments: Sequence[str]) -> Sequence[str]:
+    """The arguments of Python from its program on: `-m` and a module, `-c` and code, or a script."""
+    for number, argument in enumerate(arguments):
+        has_value = number > 0 and arguments[number - 1] in _OPTIONS_WITH_VALUE
+        if argument in ("-m", "-c") or not (has_value or argument.startswith("-")):
+            return arguments[number:]
+    return ()
+
+
+def _is_module(name: str, of: str = "holdfast") -> bool:
+    return name == of or name.startswith(f"{of}.")
 
 
 def _kill(process: psutil.Process) -> None:

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,13 +38,30 @@ def store(tmp_path: Path) -> Iterator[ControlStore]:
         yield store
 
 
+def a_command(folder: Path, code: str = HOLD_THE_LOCK) -> list[str]:
+    """A script that is called like the command."""
+    (folder / "holdfast").write_text(code)
+    return [str(folder / "holdfast")]
+
+
+def a_module(folder: Path) -> list[str]:
+    """A module that is called like that of a replica, below the folder that Python is started in."""
+    (folder / "holdfast/streaming").mkdir(parents=True)
+    for module in ("__init__.py", "streaming/__init__.py"):
+        (folder / "holdfast" / module).write_text("")
+    (folder / "holdfast/streaming/replica.py").write_text(HOLD_THE_LOCK)
+    return ["-m", "holdfast.streaming.replica"]
+
+
 @contextmanager
-def a_writer(store: ControlStore, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """A process in the middle of a write; the arguments say what it is."""
+def a_writer(
+    store: ControlStore, *program: str, folder: Path | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """A process in the middle of a write; the program says what it is."""
     file = str(store._database.address.database)
-    command = [sys.executable, "-c", HOLD_THE_LOCK, file, *arguments]
+    command = [sys.executable, *(program or ("-c", HOLD_THE_LOCK)), file]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
     ) as process:
         try:
             assert process.stdout is not None
@@ -59,17 +76,11 @@ def stop(process: "subprocess.Popen[str]") -> None:
     wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().split()[2] == "T")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(("-m", "holdfast.streaming.replica"), id="replica"),
-        pytest.param(("/usr/bin/holdfast", "restore", "words"), id="command"),
-    ],
-)
+@pytest.mark.parametrize("program", [a_module, a_command], ids=["replica", "command"])
 def test_a_holdfast_that_is_stopped_in_a_write_is_ended_and_the_store_is_free(
-    store: ControlStore, arguments: tuple[str, ...]
+    store: ControlStore, tmp_path: Path, program: Callable[[Path], list[str]]
 ) -> None:
-    with a_writer(store, *arguments) as process:
+    with a_writer(store, *program(tmp_path), folder=tmp_path) as process:
         assert store.lock_holders() == {process.pid}
         stop(process)
         with pytest.raises(TransientError, match=f"locked by process {process.pid}, which was"):
@@ -79,10 +90,12 @@ def test_a_holdfast_that_is_stopped_in_a_write_is_ended_and_the_store_is_free(
         assert store.lock_holders() == set()
 
 
-def test_a_replica_that_the_stopped_command_has_started_lives_on(store: ControlStore) -> None:
+def test_a_replica_that_the_stopped_command_has_started_lives_on(
+    store: ControlStore, tmp_path: Path
+) -> None:
     file = str(store._database.address.database)
-    code = START_A_REPLICA + HOLD_THE_LOCK
-    command = [sys.executable, "-c", code, file, "holdfast", "start", "words"]
+    program = a_command(tmp_path, START_A_REPLICA + HOLD_THE_LOCK)
+    command = [sys.executable, *program, file]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -100,8 +113,8 @@ def test_a_replica_that_the_stopped_command_has_started_lives_on(store: ControlS
             process.kill()
 
 
-def test_a_holdfast_that_runs_is_left_alone_and_named(store: ControlStore) -> None:
-    with a_writer(store, "holdfast") as process:
+def test_a_holdfast_that_runs_is_left_alone_and_named(store: ControlStore, tmp_path: Path) -> None:
+    with a_writer(store, *a_command(tmp_path)) as process:
         with pytest.raises(TransientError, match=f"locked by process {process.pid}$"):
             store.epochs.propose(a_proposal(0))
         assert process.poll() is None

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.resources.control_store.lock_holders import find_lock_holders, settle_lock
+from holdfast.resources.control_store.lock_holders import (
+    _runs_holdfast,
+    find_lock_holders,
+    settle_lock,
+)
 
 INIT = 1
 """A process that is always there, and has no database of a test open."""
@@ -66,3 +70,40 @@ def test_where_the_kernel_tells_no_locks_or_the_file_is_away_there_is_no_holder(
     locks = write_locks(tmp_path, a_lock(database, os.getpid()))
     database.unlink()
     assert settle_lock(database, locks=locks) == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3.11 -m holdfast.streaming.replica --folder /data/x",
+        "/venv/bin/python /venv/bin/holdfast restore words",
+        "python -W ignore -X dev -u /venv/bin/holdfast up",
+        "python -I -m holdfast.orchestration.services.supervisor --home /data",
+        "python -m dagster code-server start -m holdfast.orchestration.definitions",
+        "/opt/holdfast status",
+    ],
+)
+def test_the_command_and_modules_of_holdfast_are_known(command: str) -> None:
+    assert _runs_holdfast(command.split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "python",
+        "python /usr/bin/backup /srv/holdfast",
+        "python backup.py holdfast",
+        "python -m tarfile -c x.tar /srv/holdfast",
+        "python -m http.server -d holdfast.d",
+        "python -c code /srv/holdfast",
+        "python -W holdfast backup.py",
+        "python -m holdfast_backup",
+        "python -m dagster dev -m my.definitions -d /srv/holdfast",
+        "holdfast-backup holdfast",
+        "vim /usr/bin/holdfast",
+    ],
+)
+def test_a_foreign_program_that_works_on_holdfast_is_none(command: str) -> None:
+    """It would be killed when it is stopped with the lock."""
+    assert not _runs_holdfast(command.split())
