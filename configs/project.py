@@ -28,6 +28,7 @@ from holdfast.configs.project_files import (
     file_problem,
     find_names,
     is_of_streams,
+    list_tables,
     load_files,
 )
 from holdfast.configs.references import (
@@ -222,6 +223,7 @@ def check(root: Path, monotonic: Callable[[], float] = lambda: 0.0) -> list[Prob
         *missing,
         *_find_store_on_network(root, files),
         *_find_clear_urls(files),
+        *_find_tables_in_files(root, files),
     ]
     return sorted(problems, key=lambda problem: (problem.file, problem.line))
 
@@ -241,6 +243,19 @@ def _find_clear_urls(files: ProjectFiles) -> Iterator[Problem]:
         for loc, url in endpoints.items():
             if holds_secret(url or ""):
                 yield file.document.problem_at((*loc, "endpoint_url"), CLEAR_ENDPOINT)
+
+
+def _find_tables_in_files(root: Path, files: ProjectFiles) -> Iterator[Problem]:
+    """Tables, which are folders, at or below a file."""
+    for file in files.streams:
+        for loc, path in list_tables(file.model) if file.model else ():
+            if file.document is None or path is None or "://" in path:
+                continue
+            table = resolve_path(root, path)
+            present = next(place for place in (table, *table.parents) if place.exists())
+            if not present.is_dir():
+                what = "is a file" if present == table else f"lies below the file {present}"
+                yield file.document.problem_at(loc, f"{what}: name a folder", value=path)
 
 
 def _find_store_on_network(root: Path, files: ProjectFiles) -> Iterator[Problem]:

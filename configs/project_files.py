@@ -205,7 +205,8 @@ def file_problem(file: str, message: str) -> Problem:
     return Problem(file=file, line=1, column=1, field="", value=None, message=message)
 
 
-def _declared_tables(stream: StreamDeclaration) -> Iterator[tuple[Loc, str | None]]:
+def list_tables(stream: StreamDeclaration) -> Iterator[tuple[Loc, str | None]]:
+    """Where a stream declares the paths of its tables, and the paths."""
     if isinstance(stream.sink, DeltaSink):
         yield ("sink", "path"), stream.sink.path
     if isinstance(stream.source, FilesSource) and stream.source.dead_letters is not None:
@@ -247,7 +248,7 @@ def _find_unreachable_tables(
         "or declare an S3 endpoint in configs/holdfast.yaml (object_store: {kind: s3, …})"
     )
     for file in streams:
-        for loc, path in _declared_tables(file.model) if file.model else ():
+        for loc, path in list_tables(file.model) if file.model else ():
             if file.document and path is not None and path.startswith("s3://"):
                 yield file.document.problem_at(loc, message, value=path)
                 if document is not None:

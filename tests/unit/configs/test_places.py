@@ -173,3 +173,22 @@ def test_a_place_of_copies_may_be_elsewhere_or_hold_the_snapshots_of_the_project
     )
     sink = delta("s3://tables/clicks")
     assert check(a_project(tmp_path, clicks=stream_yaml(sink=sink), holdfast=places)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "says"), [("out", "is a file: name a folder"), ("out/a/b", "lies below the file ")]
+)
+def test_a_table_is_no_file(tmp_path: Path, path: str, says: str) -> None:
+    source = files("in", dead_letters={"path": f"rejected/{path}"})
+    root = a_project(tmp_path, clicks=stream_yaml(source=source, sink=delta(path)))
+    (root / "rejected").mkdir()
+    assert check(root) == []
+    for folder in (root, root / "rejected"):
+        (folder / "out").write_text("")
+    lines = (root / "configs/streams/clicks.yaml").read_text().splitlines()
+    problems = {problem.field: problem for problem in check(root)}
+    assert problems.keys() == {"sink.path", "source.dead_letters.path"}
+    for problem in problems.values():
+        assert problem.file == "configs/streams/clicks.yaml"
+        assert path in lines[problem.line - 1]
+        assert problem.message.startswith(says)
