@@ -28,6 +28,7 @@ class AlertKind(StrEnum):
     OBJECTIVE_MISSED = "objective_missed"
     CHECK_FAILED = "check_failed"
     INCIDENT_OPEN = "incident_open"
+    SENSOR_FAILED = "sensor_failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

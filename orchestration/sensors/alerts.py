@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 import dagster as dg
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import TickStatus
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from holdfast.assets.project_resource import ProjectResource
@@ -18,6 +20,7 @@ from holdfast.assets.streams import HEALTH, HEALTHY
 from holdfast.assets.tiers import TIER_IS_COVERED
 from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.configs.references import load
+from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.ft_policies.health import Health
 from holdfast.observation.alerts import find_incident_alerts
@@ -36,6 +39,8 @@ from holdfast.resources.notifiers import (
 INTERVAL_SECONDS = 10
 OVERLAP_SECONDS = 600.0  # runs and incidents may be recorded late, by another clock
 MOST_EVENTS = 200
+SENSOR_FAILS_SECONDS = 300.0  # a code server that was killed or hangs is back by then
+SENSOR_FAILS_TICKS = 3  # after a pause of Dagster one alone says little
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +116,11 @@ def collect(
     first_at = at if marks.first_at is None else min(marks.first_at, at)  # the clock was set back
     since = max(first_at, marks.at - OVERLAP_SECONDS)
     failing = _failing_checks(instance, checks, marks.failing)
-    raised = [*_failed_runs(instance, since), *(alert for alert in failing.values() if alert)]
+    raised = [
+        *_failed_runs(instance, since),
+        *_failing_sensors(instance, at),
+        *(alert for alert in failing.values() if alert),
+    ]
     of_incidents, readable = _of_incidents(projects, since)
     raised.extend(of_incidents)
     new = {alert.key: alert for alert in raised if alert.key not in marks.queued}
@@ -163,6 +172,30 @@ def _failed_runs(instance: dg.DagsterInstance, since: float) -> Iterator[Alert]:
     )
     for record in reversed(records):
         yield build_alert(instance, record.dagster_run)
+
+
+def _failing_sensors(instance: dg.DagsterInstance, at: float) -> Iterator[Alert]:
+    """The sensors that have done nothing but fail for minutes; each has one key for as long as it is found."""
+    after = at - SENSOR_FAILS_SECONDS
+    for state in instance.all_instigator_state(instigator_type=InstigatorType.SENSOR):
+        ids = state.instigator_origin_id, state.selector_id
+        worked = [TickStatus.SUCCESS, TickStatus.SKIPPED]
+        if instance.get_ticks(*ids, after=after, statuses=worked, limit=1):
+            continue
+        failed = instance.get_ticks(
+            *ids, after=after, statuses=[TickStatus.FAILURE], limit=SENSOR_FAILS_TICKS
+        )
+        if len(failed) == SENSOR_FAILS_TICKS:
+            error = failed[0].tick_data.error
+            cause = (error.cause or error).message.strip() if error else "see its page in Dagster"
+            yield Alert(
+                kind=AlertKind.SENSOR_FAILED,
+                key=f"{AlertKind.SENSOR_FAILED}/{state.selector_id}",
+                stream="all streams",
+                error=f"the sensor {state.instigator_name} has done nothing but fail for "
+                f"{quantities.age(SENSOR_FAILS_SECONDS)}: {cause}",
+                hint="open its ticks in Dagster: until it works again, nothing that it requests is done",
+            )
 
 
 def build_alert(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Alert:

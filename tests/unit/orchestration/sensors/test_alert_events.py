@@ -6,6 +6,19 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    TickData,
+    TickStatus,
+)
+from dagster._utils.error import SerializableErrorInfo
 
 from holdfast.assets.keys import snapshots_key, stream_key
 from holdfast.assets.streams import HEALTHY, verdict_metadata
@@ -248,3 +261,55 @@ def test_a_stream_that_begins_to_lag_raises_one_alert(watch: Watch) -> None:
         assert watch.tick() == []
         evaluated(Health.HEALTHY)
         assert watch.tick() == []
+
+
+def a_sensor(watch: Watch, name: str) -> InstigatorState:
+    """A sensor that Dagster evaluates."""
+    location = RegisteredCodeLocationOrigin("holdfast")
+    repository = RemoteRepositoryOrigin(location, "__repository__")
+    state = InstigatorState(
+        RemoteInstigatorOrigin(repository, name), InstigatorType.SENSOR, InstigatorStatus.RUNNING
+    )
+    return watch.instance.add_instigator_state(state)
+
+
+def ticked(watch: Watch, sensor: InstigatorState, status: TickStatus, *ages: float) -> None:
+    """Evaluations of a sensor, so many seconds ago."""
+    for age in ages:
+        error = SerializableErrorInfo("KeyError: 'p1'\n", [], "KeyError")
+        tick = TickData(
+            sensor.instigator_origin_id,
+            sensor.instigator_name,
+            InstigatorType.SENSOR,
+            status,
+            SYSTEM_CLOCK.now() - age,
+            selector_id=sensor.selector_id,
+            run_ids=[],
+            error=error if status is TickStatus.FAILURE else None,
+        )
+        watch.instance.create_tick(tick)
+
+
+def test_a_sensor_that_only_fails_for_minutes_raises_one_alert(watch: Watch) -> None:
+    sensor = a_sensor(watch, "recovery_sensor")
+    ticked(watch, sensor, TickStatus.SKIPPED, 400.0)
+    ticked(watch, sensor, TickStatus.FAILURE, 390.0, 200.0, 100.0)
+    assert watch.tick() == [], "two in these minutes may be what a restart has left"
+    ticked(watch, sensor, TickStatus.FAILURE, 5.0)
+    [text] = watch.tick()
+    assert (
+        "the sensor recovery_sensor has done nothing but fail for 5 min: KeyError: 'p1'\nhint"
+        in text
+    )
+    assert watch.kinds == ["sensor_failed"]
+    ticked(watch, sensor, TickStatus.FAILURE, 0.0)
+    assert watch.tick() == []
+    ticked(watch, sensor, TickStatus.SKIPPED, 0.0)
+    assert watch.tick() == []
+
+
+def test_a_sensor_that_sometimes_fails_raises_no_alert(watch: Watch) -> None:
+    sensor = a_sensor(watch, "observer")
+    ticked(watch, sensor, TickStatus.FAILURE, *(10.0 * number for number in range(9)))
+    ticked(watch, sensor, TickStatus.SUCCESS, 250.0)
+    assert watch.tick() == []
