@@ -4,8 +4,8 @@ import dagster as dg
 
 from holdfast.assets.keys import output_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.observation.tables import newest_rows, open_table_at
 from holdfast.resources.project import Project
 from holdfast.streaming.sources.files import records_aside

@@ -6,7 +6,7 @@ import dagster as dg
 
 from holdfast.assets.keys import stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.doctor.findings import Finding, Severity, worst_severity
 from holdfast.observation.doctor.examine import diagnose_stream
 

@@ -4,9 +4,9 @@ import dagster as dg
 
 from holdfast.assets.keys import output_key, stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies import quantities
 from holdfast.observation.growth import (
     TableGrowth,

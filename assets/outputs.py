@@ -10,9 +10,9 @@ from holdfast.assets import dead_letters, growth
 from holdfast.assets.expectations import import_expectations, validate
 from holdfast.assets.keys import output_key, stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.references import load
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.table_epochs import EpochRange, divide_epochs, sum_digests
 from holdfast.observation.tables import (
     AUDITED_EPOCHS,

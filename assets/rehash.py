@@ -21,14 +21,14 @@ from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.observation.tables import open_table
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import epoch_of, merged_epochs
-from holdfast.streaming.sinks.staging import digest_of, row_hash
-from holdfast.streaming.sinks.table_files import (
+from holdfast.streaming.sinks.delta.files import (
     TableFolder,
     live_files,
     merged_ranges,
     read_footer,
 )
+from holdfast.streaming.sinks.delta.lineage import epoch_of, merged_epochs
+from holdfast.streaming.sinks.staging import digest_of, row_hash
 
 SPARK_CONF = {
     "spark.master": "local[1]",

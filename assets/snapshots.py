@@ -4,7 +4,7 @@ import dagster as dg
 
 from holdfast.assets.keys import snapshots_key, stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies import quantities
 from holdfast.observation.status import StreamStatus, observe_stream
 from holdfast.resources.control_store.records import SnapshotRow

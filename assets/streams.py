@@ -7,7 +7,7 @@ import dagster as dg
 from holdfast.assets import doctor, growth
 from holdfast.assets.keys import stream_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.health import HealthVerdict
 from holdfast.ft_policies.tiers import Mode
 from holdfast.observation.status import StreamStatus, observe_stream

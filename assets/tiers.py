@@ -7,7 +7,7 @@ import dagster as dg
 
 from holdfast.assets.keys import stream_key, tiers_key
 from holdfast.assets.project_resource import ProjectResource, dagster_errors
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.tiers import Switch
 from holdfast.observation.coverage import TierCoverage, coverage_of
 from holdfast.observation.playbook_runs import Change, recent_changes

@@ -17,7 +17,7 @@ from math import inf
 from benchmarks.harness import Benchmark
 from benchmarks.streams.forecast import read_steps
 from benchmarks.streams.recorded import STATES, RecordedKill, RecordedRun, read_runs
-from holdfast.configs.stream import Supervision
+from holdfast.configs.declarations.stream import Supervision
 from holdfast.ft_policies.prediction.calibration import Score, calibrate
 from holdfast.ft_policies.prediction.model import RecoveryModel, StepTimings
 from holdfast.ft_policies.prediction.past import (

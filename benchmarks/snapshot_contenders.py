@@ -17,8 +17,8 @@ from botocore.config import Config
 
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.s3 import S3ObjectStore
-from holdfast.resources.vault.checkpoint_files import cut
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.checkpoint.files import cut
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.vault import SnapshotVault
 
 THREADS = 16

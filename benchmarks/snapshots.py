@@ -17,7 +17,7 @@ from benchmarks.harness import Benchmark, median
 from benchmarks.snapshot_contenders import Contender, FileByFile, Measured, RcloneSync, Vault
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.s3 import S3ObjectStore
-from holdfast.resources.vault.checkpoint_files import cut
+from holdfast.resources.vault.checkpoint.files import cut
 from tests.builders.checkpoints import StateKind, SyntheticCheckpoint
 
 PARTITIONS = 400

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.loading import Document, LoadedFile, Problem, load_text
 from holdfast.configs.project_files import STREAMS, load_files
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 
 

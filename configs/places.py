@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from holdfast.configs.deployment import Deployment, S3ObjectStore
+from holdfast.configs.declarations.deployment import Deployment, S3ObjectStore
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.loading import Document, LoadedFile, Loc, Problem
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
 
 SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 MAY_SHARE_MEMORY = "/dev/shm"  # noqa: S108 - a usual place of checkpoints

@@ -11,7 +11,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from holdfast.configs.deployment import Deployment, S3ObjectStore
+from holdfast.configs.declarations.deployment import Deployment, S3ObjectStore
+from holdfast.configs.declarations.prices import PriceList
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration, memory_bytes
 from holdfast.configs.loading import (
     Document,
     InvalidConfig,
@@ -20,7 +24,6 @@ from holdfast.configs.loading import (
     suggest_name,
 )
 from holdfast.configs.places import find_network_file_system, resolve_path
-from holdfast.configs.prices import PriceList
 from holdfast.configs.project_files import (
     LAST_GOOD,
     STREAMS,
@@ -38,9 +41,6 @@ from holdfast.configs.references import (
     list_stream_functions,
 )
 from holdfast.configs.secret_references import CLEAR_DATABASE, CLEAR_ENDPOINT, holds_secret
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration, memory_bytes
 from holdfast.ft_policies.errors import PermanentError
 
 PROJECT_VARIABLE = "HOLDFAST_PROJECT"

@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.configs.deployment import Deployment, EmbeddedObjectStore
+from holdfast.configs.declarations.deployment import Deployment, EmbeddedObjectStore
+from holdfast.configs.declarations.prices import PriceList
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.loading import (
     Document,
     LoadedFile,
@@ -23,11 +27,7 @@ from holdfast.configs.loading import (
     suggest_name,
 )
 from holdfast.configs.places import find_overlaps
-from holdfast.configs.prices import PriceList
 from holdfast.configs.secret_references import CLEAR_TEXT, find_clear_params, find_clear_settings
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.configs.units import Section
 
 STREAMS = "configs/streams"

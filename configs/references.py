@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.configs.deployment import Deployment, Function
-from holdfast.configs.sinks import CallableSink
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.deployment import Deployment, Function
+from holdfast.configs.declarations.sinks import CallableSink
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.playbooks.compact import LARGE_FILE_BYTES
 from holdfast.ft_policies.retention import (
     EpochFacts,
@@ -20,9 +20,9 @@ from holdfast.observation.tables import open_table
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.compaction import TableCompaction
-from holdfast.streaming.sinks.lineage import epoch_of
-from holdfast.streaming.sinks.table_files import LiveFile, live_files
+from holdfast.streaming.sinks.delta.compaction import TableCompaction
+from holdfast.streaming.sinks.delta.files import LiveFile, live_files
+from holdfast.streaming.sinks.delta.lineage import epoch_of
 from holdfast.streaming.sources.base import Json
 from holdfast.streaming.sources.files import FilesSource, files_read, none_assigned
 

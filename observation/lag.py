@@ -6,8 +6,11 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration, RateSource as RateDeclaration
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sources import (
+    FilesSource as FilesDeclaration,
+    RateSource as RateDeclaration,
+)
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.errors import HoldfastError
 from holdfast.ft_policies.health import (
     LAG_MEMORY_SECONDS,

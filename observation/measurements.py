@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import TierShares, Usage
 from holdfast.ft_policies.prediction.estimators import Observation
 from holdfast.ft_policies.prediction.model import StepTimings
@@ -23,7 +23,7 @@ from holdfast.observation.recovery_history import (
 from holdfast.resources.control_store.records import Sample
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.ledger import Ledger
+from holdfast.resources.control_store.tables.epochs.ledger import Ledger
 from holdfast.resources.control_store.tables.recent import Input, Level, Primary, Shipment
 
 USE_SAMPLES = (

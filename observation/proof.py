@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pandas as pd
 import pyarrow as pa
 
-from holdfast.configs.sources import RateSource as RateDeclaration
+from holdfast.configs.declarations.sources import RateSource as RateDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.observation.tables import open_table, table_epochs
 from holdfast.resources.control_store.records import Epoch, LedgerEntry

@@ -14,8 +14,8 @@ from math import nan
 
 import numpy as np
 
-from holdfast.configs.controller import Bounds, Controller
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.controller import Bounds, Controller
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import ALL_COSTS, ASSUMED_SHARES, WEIGHTS, Prices
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.prediction.calibration import Score, calibrate, newest_scores

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.declarations.sinks import DeltaSink
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.resources.control_store.tables.identity import dead_letters_of
 from holdfast.resources.object_store.resolve import connector, delta_options
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import epoch_commits, merged_epochs, writer
-from holdfast.streaming.sinks.output import StreamOutput
-from holdfast.streaming.sinks.table_files import (
+from holdfast.streaming.sinks.delta.files import (
     LiveFile,
     TableFolder,
     epochs_twice,
@@ -25,6 +23,8 @@ from holdfast.streaming.sinks.table_files import (
     read_footer,
     rows_by_epoch,
 )
+from holdfast.streaming.sinks.delta.lineage import epoch_commits, merged_epochs, writer
+from holdfast.streaming.sinks.output import StreamOutput
 
 if TYPE_CHECKING:
     import pandas as pd

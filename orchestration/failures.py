@@ -5,7 +5,7 @@ from holdfast.ft_policies.tiers import OFF
 from holdfast.observation.status import StreamStatus
 from holdfast.resources.control_store.records import IncidentSubject, JsonObject, ReplicaRow
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import IncidentKey
+from holdfast.resources.control_store.tables.playbooks.incidents import IncidentKey
 
 
 def orphaned_replica(status: StreamStatus) -> ReplicaRow | None:

@@ -46,7 +46,7 @@ from holdfast.resources.control_store.recoveries import (
     supersede,
 )
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import (
+from holdfast.resources.control_store.tables.playbooks.incidents import (
     due_at,
     is_claimed,
     is_waiting,

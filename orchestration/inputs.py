@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 
 from pydantic import ValidationError
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.retention import MarginVerdict, first_epoch_to_keep
 from holdfast.observation.growth import epoch_facts, find_margin, last_position, open_files

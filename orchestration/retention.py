@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.configs.sources import FilesSource
+from holdfast.configs.declarations.sources import FilesSource
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.retention import first_epoch_to_keep
 from holdfast.ft_policies.snapshots import RetentionVerdict
@@ -27,7 +27,7 @@ from holdfast.resources.process import HOST, is_over
 from holdfast.resources.project import Project
 from holdfast.resources.vault.catalogue import list_restorable
 from holdfast.resources.vault.prune import SUPERSEDED_SECONDS
-from holdfast.streaming.sinks.delta_table import adopt_window
+from holdfast.streaming.sinks.delta.table import adopt_window
 from holdfast.streaming.sources.assigned import find_taken
 from holdfast.streaming.sources.folder import ListedFile
 

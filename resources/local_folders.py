@@ -7,11 +7,11 @@ control store records with the first replica: a host without that folder launche
 from pathlib import Path
 from uuid import uuid4
 
-from holdfast.configs.deployment import EmbeddedObjectStore
+from holdfast.configs.declarations.deployment import EmbeddedObjectStore
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.project import ProjectConfig
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.control_store.store import ControlStore

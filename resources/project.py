@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.configs.deployment import EmbeddedObjectStore
+from holdfast.configs.declarations.deployment import EmbeddedObjectStore
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.loading import InvalidConfig, Problem
 from holdfast.configs.project import ProjectConfig
 from holdfast.configs.project_files import copy_of
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.timings import Timings
 from holdfast.resources.birth import record_birth

@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast.configs.deployment import ObjectStore
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.deployment import ObjectStore
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.resources.control_store.records import Slot
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.resolve import connector

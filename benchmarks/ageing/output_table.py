@@ -17,8 +17,7 @@ from deltalake import DeltaTable
 
 from benchmarks.ageing.control_store import Author
 from holdfast.ft_policies.table_epochs import EpochIndex, EpochRange, sum_digests
-from holdfast.streaming.sinks.delta_table import CHECKPOINT_COMMITS
-from holdfast.streaming.sinks.lineage import (
+from holdfast.streaming.sinks.delta.lineage import (
     DIGEST,
     EPOCH,
     INDEX,
@@ -27,6 +26,7 @@ from holdfast.streaming.sinks.lineage import (
     TOKEN,
     merged_folder,
 )
+from holdfast.streaming.sinks.delta.table import CHECKPOINT_COMMITS
 
 Action = dict[str, Any]
 SIMULATED_SECONDS = 60.0

@@ -19,7 +19,7 @@ from benchmarks.ageing.world import SimulatedProject
 from holdfast.resources.control_store.epoch_records import digest_input
 from holdfast.resources.control_store.records import SnapshotRow, SnapshotState
 from holdfast.resources.control_store.schema import snapshots
-from holdfast.resources.vault.manifest import Manifest, PackedFile, SnapshotName
+from holdfast.resources.vault.objects.manifest import Manifest, PackedFile, SnapshotName
 from holdfast.resources.vault.records import build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.streams.app_run import AppRun, app_session, checkpoint_of, generated_run
 from holdfast.apps.catalogue import Query, list_queries
-from holdfast.resources.vault.checkpoint_files import cut
+from holdfast.resources.vault.checkpoint.files import cut
 from holdfast.streaming.spark.checkpoint import last_committed
 from holdfast.streaming.spec import ReplicaSpec
 

@@ -7,9 +7,9 @@ from holdfast.ft_policies.doctor.facts import CheckpointFacts, Damage
 from holdfast.observation.status import StreamStatus
 from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.process import HOST
-from holdfast.resources.vault.checkpoint_files import list_numbers
-from holdfast.resources.vault.integrity import find_changed_files, find_state_damage
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.checkpoint.files import list_numbers
+from holdfast.resources.vault.checkpoint.integrity import find_changed_files, find_state_damage
+from holdfast.resources.vault.objects.manifest import Manifest
 
 
 def examine_checkpoint(

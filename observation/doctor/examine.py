@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.doctor.diagnosis import diagnose
 from holdfast.ft_policies.doctor.facts import NOTHING, ExaminedStream, LostInput, Skipped
 from holdfast.ft_policies.doctor.findings import Finding, confirm_findings

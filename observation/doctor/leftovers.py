@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.doctor.facts import Leftover
 from holdfast.ft_policies.timings import DRILL_WITHIN_SECONDS
 from holdfast.observation.doctor.records import examine_table

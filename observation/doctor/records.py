@@ -7,8 +7,8 @@ entries that are not written, and again after it, to find written epochs without
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.doctor.facts import NOTHING, RecordFacts, TableCommit
 from holdfast.observation.tables import (
     AUDITED_EPOCHS,
@@ -19,8 +19,8 @@ from holdfast.observation.tables import (
 )
 from holdfast.resources.control_store.records import Epoch, LedgerEntry
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import EPOCH, ROWS, STREAM, epoch_commits, writer
-from holdfast.streaming.sinks.table_files import LiveFile, live_files
+from holdfast.streaming.sinks.delta.files import LiveFile, live_files
+from holdfast.streaming.sinks.delta.lineage import EPOCH, ROWS, STREAM, epoch_commits, writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,14 @@ from pathlib import Path
 from holdfast.ft_policies.doctor.facts import CheckpointFacts, Damage, SnapshotFacts
 from holdfast.resources.object_store.s3 import ObjectStore
 from holdfast.resources.project import Project
-from holdfast.resources.vault.integrity import hash_file
-from holdfast.resources.vault.manifest import (
+from holdfast.resources.vault.checkpoint.integrity import hash_file
+from holdfast.resources.vault.objects.manifest import (
     Manifest,
     PackedFile,
     SnapshotName,
     UnusableSnapshotError,
 )
-from holdfast.resources.vault.ownership import ForeignSnapshotError
+from holdfast.resources.vault.objects.ownership import ForeignSnapshotError
 from holdfast.resources.vault.restore import find_wrong_digests
 
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 from pyarrow import fs
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.doctor.facts import LostInput
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.object_store.resolve import connector, open_filesystem

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from math import inf
 from pathlib import Path
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import (
     ALL_COSTS,
     ASSUMED_SHARES,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.costs.report import Cell
 from holdfast.ft_policies.costs.tier_spans import TierSpan
 from holdfast.ft_policies.prediction.estimators import Observation, Readiness

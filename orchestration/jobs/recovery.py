@@ -22,7 +22,7 @@ from holdfast.orchestration.playbooks.base import StepDone
 from holdfast.orchestration.playbooks.recover import Recover
 from holdfast.resources.control_store.records import Incident, IncidentState
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.resources.control_store.tables.incidents import CLAIM_SECONDS
+from holdfast.resources.control_store.tables.playbooks.incidents import CLAIM_SECONDS
 from holdfast.resources.project import Project
 
 RENEW_SECONDS = 5.0

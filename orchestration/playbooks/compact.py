@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from deltalake import DeltaTable
 
-from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.declarations.sinks import DeltaSink
 from holdfast.ft_policies.playbooks.compact import (
     MOST_FILES,
     SETTLED_SECONDS,
@@ -28,9 +28,9 @@ from holdfast.observation.tables import own_tables
 from holdfast.orchestration.playbooks.base import StepResult, StreamPlaybook
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.compaction import TableCompaction
-from holdfast.streaming.sinks.lineage import epoch_of, merged_epochs
-from holdfast.streaming.sinks.table_files import LiveFile, live_files
+from holdfast.streaming.sinks.delta.compaction import TableCompaction
+from holdfast.streaming.sinks.delta.files import LiveFile, live_files
+from holdfast.streaming.sinks.delta.lineage import epoch_of, merged_epochs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

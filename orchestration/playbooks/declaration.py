@@ -1,9 +1,9 @@
 """Applying the current declaration to a stream that has a past with an older one."""
 
 from holdfast.configs.ddl import read_columns
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.sources import FilesSource
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.sources import FilesSource
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.compatibility import objections, start_objections
 from holdfast.orchestration.playbooks.launch import declare, to_json

@@ -5,9 +5,9 @@ import secrets
 import sys
 from pathlib import Path
 
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.project import ProjectConfig
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.playbooks.recover.migration import GIVING_WAY_SHARE, Protocol
 from holdfast.ft_policies.tiers import PRIMARY, Switches

@@ -7,7 +7,7 @@ of the recover playbook.
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.playbooks.recover.compatibility import needs_trial
 from holdfast.ft_policies.playbooks.recover.migration import MigrationFacts, Protocol

@@ -5,7 +5,7 @@ So Spark's own rules decide whether the state is compatible, before anything of 
 
 import shutil
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.observation.status import observe_stream
 from holdfast.orchestration.playbooks.launch import build_spec

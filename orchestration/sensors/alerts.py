@@ -18,7 +18,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from holdfast.assets.project_resource import ProjectResource
 from holdfast.assets.streams import HEALTH, HEALTHY
 from holdfast.assets.tiers import TIER_IS_COVERED
-from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
+from holdfast.configs.declarations.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.configs.references import load
 from holdfast.ft_policies import quantities
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError

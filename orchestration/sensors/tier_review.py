@@ -5,7 +5,7 @@ A review comes to the same result every few seconds; only a different result is 
 
 from dataclasses import dataclass
 
-from holdfast.configs.controller import Controller
+from holdfast.configs.declarations.controller import Controller
 from holdfast.ft_policies.prediction.steps import TIERS
 from holdfast.ft_policies.tiering.candidates import Candidates
 from holdfast.ft_policies.tiering.controller import Choice, Why

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from holdfast.configs.deployment import LOOPBACK
+from holdfast.configs.declarations.deployment import LOOPBACK
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.private import write_private
 

@@ -9,18 +9,18 @@ import sqlalchemy as sa
 
 from holdfast.resources.control_store import lock_holders
 from holdfast.resources.control_store.database import CONNECTIONS, Database, store_now
-from holdfast.resources.control_store.tables.decisions import Decisions
-from holdfast.resources.control_store.tables.epoch_files import EpochFiles
-from holdfast.resources.control_store.tables.epochs import Epochs, Gaps
+from holdfast.resources.control_store.tables.epochs.files import EpochFiles
+from holdfast.resources.control_store.tables.epochs.ledger import Auditing, Ledger
+from holdfast.resources.control_store.tables.epochs.log import Epochs, Gaps
 from holdfast.resources.control_store.tables.identity import Identity, Outputs
-from holdfast.resources.control_store.tables.incidents import Incidents
-from holdfast.resources.control_store.tables.journal import Journal
 from holdfast.resources.control_store.tables.leases import Leases, Takeovers
-from holdfast.resources.control_store.tables.ledger import Auditing, Ledger
-from holdfast.resources.control_store.tables.migrations import Migrations
+from holdfast.resources.control_store.tables.playbooks.decisions import Decisions
+from holdfast.resources.control_store.tables.playbooks.incidents import Incidents
+from holdfast.resources.control_store.tables.playbooks.journal import Journal
+from holdfast.resources.control_store.tables.playbooks.migrations import Migrations
+from holdfast.resources.control_store.tables.playbooks.restores import Forks, Restores
 from holdfast.resources.control_store.tables.recent import RecentActivity
 from holdfast.resources.control_store.tables.replicas import Replicas
-from holdfast.resources.control_store.tables.restores import Forks, Restores
 from holdfast.resources.control_store.tables.retention import Retention
 from holdfast.resources.control_store.tables.samples import Samples
 from holdfast.resources.control_store.tables.snapshots import Snapshots

@@ -12,7 +12,12 @@ from urllib.parse import urlparse
 
 from pyarrow import fs
 
-from holdfast.configs.deployment import EmbeddedObjectStore, ObjectStore, Place, S3ObjectStore
+from holdfast.configs.declarations.deployment import (
+    EmbeddedObjectStore,
+    ObjectStore,
+    Place,
+    S3ObjectStore,
+)
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.object_store.connection import S3Connection
 

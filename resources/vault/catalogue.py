@@ -7,7 +7,7 @@ from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.records import Pruned, SnapshotRecord, build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 

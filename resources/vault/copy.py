@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from holdfast.resources.object_store.s3 import ObjectStore
-from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
-from holdfast.resources.vault.pack import disk_errors
+from holdfast.resources.vault.objects.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.objects.pack import disk_errors
 from holdfast.resources.vault.restore import find_wrong_digests
 
 ReadPack: TypeAlias = Callable[[str], Iterator[bytes]]

@@ -15,10 +15,10 @@ from typing import Self
 
 from holdfast.ft_policies.snapshots import DatedSnapshot, RetentionPolicy, RetentionVerdict
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore, StoredObject
-from holdfast.resources.vault.listing import SUFFIX, Listing, aside_prefix
-from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
-from holdfast.resources.vault.manifest_reader import decode, read_limited
-from holdfast.resources.vault.ownership import ForeignSnapshotError
+from holdfast.resources.vault.objects.listing import SUFFIX, Listing, aside_prefix
+from holdfast.resources.vault.objects.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.objects.manifest_reader import decode, read_limited
+from holdfast.resources.vault.objects.ownership import ForeignSnapshotError
 from holdfast.resources.vault.records import SnapshotRecord
 
 SUPERSEDED_SECONDS = 7 * 86400.0

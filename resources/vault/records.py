@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from holdfast.ft_policies.snapshots import RetentionVerdict
 from holdfast.resources.control_store.records import SnapshotRow
-from holdfast.resources.vault.manifest import Manifest, NamedSnapshot, UnusableSnapshotError
+from holdfast.resources.vault.objects.manifest import Manifest, NamedSnapshot, UnusableSnapshotError
 
 
 @dataclass(frozen=True, slots=True)

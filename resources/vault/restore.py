@@ -26,8 +26,8 @@ from typing import TypeVar
 
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
-from holdfast.resources.vault.manifest import Manifest, PackedFile, UnusableSnapshotError
-from holdfast.resources.vault.pack import disk_errors
+from holdfast.resources.vault.objects.manifest import Manifest, PackedFile, UnusableSnapshotError
+from holdfast.resources.vault.objects.pack import disk_errors
 
 _SCHEMA_PATH = re.compile(r'"[^"]*/(state/\d+/_stateSchema/)')
 _NAMES_ITS_FOLDER = re.compile(r"state/\d+/_metadata/v2/\d+")

@@ -15,20 +15,20 @@ from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.ft_policies.snapshots import RetentionPolicy
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
-from holdfast.resources.vault.checkpoint_files import cut
+from holdfast.resources.vault.checkpoint.files import cut
+from holdfast.resources.vault.checkpoint.integrity import require_whole
 from holdfast.resources.vault.copy import copy_packs
-from holdfast.resources.vault.integrity import require_whole
-from holdfast.resources.vault.intents import Intent, LostPacksError, read_intents
-from holdfast.resources.vault.listing import SUFFIX, Listing, Mark, read_listing
-from holdfast.resources.vault.manifest import (
+from holdfast.resources.vault.objects.intents import Intent, LostPacksError, read_intents
+from holdfast.resources.vault.objects.listing import SUFFIX, Listing, Mark, read_listing
+from holdfast.resources.vault.objects.manifest import (
     Manifest,
     PackedFile,
     SnapshotName,
     UnusableSnapshotError,
 )
-from holdfast.resources.vault.manifest_reader import decode, read_limited
-from holdfast.resources.vault.ownership import Ownership
-from holdfast.resources.vault.pack import (
+from holdfast.resources.vault.objects.manifest_reader import decode, read_limited
+from holdfast.resources.vault.objects.ownership import Ownership
+from holdfast.resources.vault.objects.pack import (
     PACK_LIMIT_BYTES,
     LocalPack,
     OutdatedCutError,

@@ -10,22 +10,22 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.configs.references import load
-from holdfast.configs.secret_references import resolve_params
-from holdfast.configs.sinks import (
+from holdfast.configs.declarations.sinks import (
     CallableSink as CallableDeclaration,
     DeltaSink as DeltaDeclaration,
 )
+from holdfast.configs.references import load
+from holdfast.configs.secret_references import resolve_params
 from holdfast.ft_policies import quantities
 from holdfast.ft_policies.driver import FailureKind, GiveUp, QueryFailurePolicy
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock, wait_until
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.sinks.base import Sink
 from holdfast.streaming.sinks.callable import CallableSink
 from holdfast.streaming.sinks.dead_letters import DeadLetterTable
-from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.delta.sink import DeltaSink
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from holdfast.streaming.sinks.sender import Sender
 from holdfast.streaming.spark.checkpoint import is_idle, last_committed, read_input_digest

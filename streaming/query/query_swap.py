@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.query.empty_state import make_empty_checkpoint
 from holdfast.streaming.query.query import RunningQuery

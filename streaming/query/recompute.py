@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.declarations.sinks import DeltaSink
 from holdfast.ft_policies.errors import HoldfastError, PermanentError, TransientError
 from holdfast.resources import priority
 from holdfast.resources.clock import wait_until
 from holdfast.streaming.query.query import start_query
-from holdfast.streaming.sinks.delta import require_output_fits
+from holdfast.streaming.sinks.delta.sink import require_output_fits
 from holdfast.streaming.sinks.staging import Staged, run_epoch
 from holdfast.streaming.spark.session import end_session, start_session
 from holdfast.streaming.spec import ReplicaSpec

@@ -33,7 +33,7 @@ from holdfast.resources.control_store.recoveries import (
 )
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.incidents import (
+from holdfast.resources.control_store.tables.playbooks.incidents import (
     IncidentKey,
     is_claimed,
     is_waiting,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from holdfast.configs.stream import Secondary
+from holdfast.configs.declarations.stream import Secondary
 from holdfast.ft_policies.driver import Pause, SpareCapacityPolicy
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 

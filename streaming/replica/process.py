@@ -23,7 +23,7 @@ from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.process import ProcessHandle
 from holdfast.resources.retry import retry_transient
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.gate import Gate, GateState
 from holdfast.streaming.lease import StreamLease

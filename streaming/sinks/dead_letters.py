@@ -25,13 +25,13 @@ from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.resources.retry import retry_transient
-from holdfast.streaming.sinks.delta_table import (
+from holdfast.streaming.sinks.delta.lineage import dead_letter_writer
+from holdfast.streaming.sinks.delta.table import (
     DEAD_LETTERS,
     WITHOUT_CLEANUP,
     make_dead_letters,
     translate_errors,
 )
-from holdfast.streaming.sinks.lineage import dead_letter_writer
 from holdfast.streaming.sinks.output import StreamOutput
 from holdfast.streaming.sources.factory import arrow_columns, open_source
 from holdfast.streaming.sources.files import FilesSource, none_assigned, records_aside

@@ -18,7 +18,7 @@ from holdfast.resources.control_store.epoch_records import LostCommitError, dige
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import JsonObject, LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.ledger import Committed, MissingEntryError
+from holdfast.resources.control_store.tables.epochs.ledger import Committed, MissingEntryError
 from holdfast.resources.retry import retry_transient
 from holdfast.streaming.lease import WriteToken
 

@@ -21,7 +21,7 @@ from holdfast.resources.control_store.tables.identity import dead_letters_of
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.resolve import delta_options
 from holdfast.resources.retry import retry_transient
-from holdfast.streaming.sinks.delta_table import find_table
+from holdfast.streaming.sinks.delta.table import find_table
 
 _MADE_NAME = re.compile(r"(.+)-[0-9a-f]{32}")
 """The name of a table that Holdfast has made: the stream, and an id."""

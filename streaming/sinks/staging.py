@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from holdfast.streaming.sinks.delta_table import partition_values
+from holdfast.streaming.sinks.delta.table import partition_values
 from holdfast.streaming.sinks.staging_task import COLUMNS, HASH, Staging, StagingTask
 
 

@@ -6,12 +6,12 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from holdfast.configs.references import load
-from holdfast.configs.sources import (
+from holdfast.configs.declarations.sources import (
     FilesSource as FilesDeclaration,
     RateSource as RateDeclaration,
     Source as Declaration,
 )
+from holdfast.configs.references import load
 from holdfast.resources.object_store.resolve import open_filesystem
 from holdfast.streaming.sources.base import Source
 from holdfast.streaming.sources.files import FilesSource

@@ -16,7 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.streaming.sources.base import Backlog, Json, Split, Taken
 from holdfast.streaming.sources.folder import (

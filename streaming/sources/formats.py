@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 from pyarrow import csv, fs, json, parquet
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError
 
 BLOCK_BYTES = 8 << 20

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.configs.sources import (
+from holdfast.configs.declarations.sources import (
     ConstantProfile,
     DiurnalProfile,
     Profile,

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyarrow import fs
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.streaming.sources.formats import Block, conform, read_blocks
 

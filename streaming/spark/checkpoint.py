@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
-from holdfast.resources.vault.integrity import CODEC, LZ4
+from holdfast.resources.vault.checkpoint.integrity import CODEC, LZ4
 
 EMPTY_START = ".starts_after"  # a hidden file is not part of a checkpoint
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

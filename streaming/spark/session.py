@@ -22,8 +22,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from holdfast.configs.declarations.stream import FIXED_SPARK_CONF
 from holdfast.configs.secret_references import resolve_references
-from holdfast.configs.stream import FIXED_SPARK_CONF
 from holdfast.ft_policies.errors import TransientError
 from holdfast.resources.private import write_private
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF, PROVIDER, SHUFFLE_PARTITIONS

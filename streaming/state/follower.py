@@ -22,7 +22,7 @@ from holdfast.resources.control_store.records import Slot, SnapshotRow, Snapshot
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.retry import retry_transient
-from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.objects.manifest import Manifest, UnusableSnapshotError
 from holdfast.resources.vault.records import NoUsableSnapshotError, Restored
 from holdfast.resources.vault.restore import LinkSource
 from holdfast.resources.vault.vault import SnapshotVault

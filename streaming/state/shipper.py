@@ -17,9 +17,9 @@ from holdfast.ft_policies.snapshots import CheckpointPolicy, Ship
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import Intervals, SnapshotState
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.vault.checkpoint_files import cut
-from holdfast.resources.vault.intents import LostPacksError
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.checkpoint.files import cut
+from holdfast.resources.vault.objects.intents import LostPacksError
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.records import Shipped, build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.background import RetryingThread

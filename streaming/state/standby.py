@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.ft_policies.tiers import Switches
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.inbox import Inbox
 from holdfast.streaming.metrics import Sampler

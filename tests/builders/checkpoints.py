@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from holdfast.resources.vault.integrity import CODEC, LZ4
-from holdfast.resources.vault.lz4 import MAGIC, STORED, checksum
+from holdfast.resources.vault.checkpoint.integrity import CODEC, LZ4
+from holdfast.resources.vault.checkpoint.lz4 import MAGIC, STORED, checksum
 
 _HEADER = struct.Struct("<8sBiii")
 

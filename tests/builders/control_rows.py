@@ -20,7 +20,7 @@ from holdfast.resources.control_store.records import (
 )
 from holdfast.resources.control_store.schema import epochs, ledger, ledger_copies
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.incidents import IncidentKey
+from holdfast.resources.control_store.tables.playbooks.incidents import IncidentKey
 from holdfast.resources.vault.records import build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 

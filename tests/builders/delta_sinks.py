@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql.types import LongType, StructField, StructType
 
-from holdfast.configs.deployment import EmbeddedObjectStore
-from holdfast.configs.sinks import DeltaSink as DeltaDeclaration
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.deployment import EmbeddedObjectStore
+from holdfast.configs.declarations.sinks import DeltaSink as DeltaDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.delta.sink import DeltaSink
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from holdfast.streaming.sinks.sender import Sender
 from holdfast.streaming.sinks.staging import Staged, StagedFile

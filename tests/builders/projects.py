@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 
 STREAM: dict[str, object] = {
     "name": "clicks",

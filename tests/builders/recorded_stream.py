@@ -23,7 +23,7 @@ from holdfast.resources.control_store.schema import epochs as log
 from holdfast.resources.process import HOST, ProcessHandle
 from holdfast.resources.project import Project, open_project
 from holdfast.resources.vault.vault import SnapshotVault
-from holdfast.streaming.sinks.lineage import writer
+from holdfast.streaming.sinks.delta.lineage import writer
 from tests.builders.checkpoints import SyntheticCheckpoint
 from tests.builders.delta_tables import a_commit, a_table, words
 from tests.builders.projects import a_project, stream_yaml

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from holdfast.configs.deployment import EmbeddedObjectStore
+from holdfast.configs.declarations.deployment import EmbeddedObjectStore
 from holdfast.ft_policies.health import FailoverPolicy
 from holdfast.ft_policies.tiers import PRIMARY, Switches
 from holdfast.resources.control_store.records import Slot

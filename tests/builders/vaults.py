@@ -6,7 +6,7 @@ from pathlib import Path
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.project import Project
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.records import Shipped
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.state.shipper import Shipper

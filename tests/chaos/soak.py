@@ -12,7 +12,7 @@ depends on the machine. Exit code 1 and a kept folder if anything did not hold.
 
 One known fault is not injected: a control store that loses its last commit ends in a stream that stands still
 (`input_differs`), which leaves nothing to go on with. `tests/model` searches it (the bounds "lost commit …" of
-`scenarios.py`), `tests/unit/streaming/sinks/test_delta.py` has it with the real sink.
+`scenarios.py`), `tests/unit/streaming/sinks/delta/test_sink.py` has it with the real sink.
 """
 
 import argparse

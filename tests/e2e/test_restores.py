@@ -26,7 +26,7 @@ from holdfast.resources.control_store.records import ReplicaRow
 from holdfast.resources.control_store.schema import replicas
 from holdfast.resources.process import find_process
 from holdfast.resources.project import Project, open_project
-from holdfast.streaming.sinks.lineage import EPOCH, HISTORY, RESTORED_TO
+from holdfast.streaming.sinks.delta.lineage import EPOCH, HISTORY, RESTORED_TO
 from tests.live.stream import (
     NAME,
     ON_ROCKSDB,

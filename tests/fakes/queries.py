@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.query.query import RunningQuery
 from holdfast.streaming.query.query_swap import QuerySwap

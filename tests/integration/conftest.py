@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.configs.stream import FIXED_SPARK_CONF
+from holdfast.configs.declarations.stream import FIXED_SPARK_CONF
 from holdfast.resources.object_store.embedded import EmbeddedS3
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.streaming.spark.session import DEFAULTS

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from holdfast.orchestration.cli.main import app
-from holdfast.resources.control_store.tables.journal import Journal
+from holdfast.resources.control_store.tables.playbooks.journal import Journal
 
 STEP, PHASE, *ARGUMENTS = sys.argv[1:]
 write = Journal.write

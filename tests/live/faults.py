@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 
 from holdfast.apps.word_count.stream import build as build_word_count
 from holdfast.resources.object_store.s3 import S3ObjectStore
-from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.delta.sink import DeltaSink
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 
 FILE = Path("fault.json")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from holdfast.ft_policies.doctor.findings import FindingKind as Kind
-from holdfast.resources.vault.checkpoint_files import list_numbers, read_shared_sizes
+from holdfast.resources.vault.checkpoint.files import list_numbers, read_shared_sizes
 from holdfast.streaming.spark.checkpoint import last_committed
 from tests.live.spark_stream import HDFS, SparkStream
 

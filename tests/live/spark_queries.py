@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.configs.deployment import EmbeddedObjectStore, ObjectStore
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.deployment import EmbeddedObjectStore, ObjectStore
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.resolve import delta_options

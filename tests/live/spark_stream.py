@@ -12,14 +12,14 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 import holdfast.resources.project
-from holdfast.configs.deployment import Deployment
+from holdfast.configs.declarations.deployment import Deployment
+from holdfast.configs.declarations.sinks import DeltaSink
 from holdfast.configs.project import ProjectConfig
-from holdfast.configs.sinks import DeltaSink
 from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.process import HOST, ProcessHandle
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.spark.checkpoint import PROVIDER, last_committed
 from holdfast.streaming.spec import ReplicaSpec

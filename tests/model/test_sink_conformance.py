@@ -15,7 +15,7 @@ from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
+from holdfast.streaming.sinks.delta.rollback import RollbackPoint, TableRollback
 from holdfast.streaming.sinks.staging import Staged
 from tests.builders.control_rows import lose
 from tests.builders.delta_sinks import NAME, SCHEMA, PlainDeltaSink, Rows, SinkSetup

@@ -13,8 +13,8 @@ from holdfast.orchestration.cli import format as fmt
 from holdfast.orchestration.cli.terminal import DONE, NOTE, JsonOption, Terminal, terminal
 
 if TYPE_CHECKING:
+    from holdfast.configs.declarations.stream import StreamDeclaration
     from holdfast.configs.loading import Problem
-    from holdfast.configs.stream import StreamDeclaration
 
 
 def register(app: typer.Typer) -> None:

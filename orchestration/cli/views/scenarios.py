@@ -26,8 +26,8 @@ from holdfast.ft_policies.tiers import Guarantee, Tier
 from holdfast.orchestration.cli import format as fmt
 
 if TYPE_CHECKING:
+    from holdfast.configs.declarations.stream import StreamDeclaration
     from holdfast.configs.project import ProjectConfig
-    from holdfast.configs.stream import StreamDeclaration
     from holdfast.resources.control_store.records import StreamRow
     from holdfast.resources.project import Project
 

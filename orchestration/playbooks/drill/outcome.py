@@ -14,7 +14,7 @@ from holdfast.orchestration.incidents import open_recovery
 from holdfast.orchestration.playbooks.base import StepResult
 from holdfast.orchestration.playbooks.drill.journal import OpenDrill
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
-from holdfast.resources.control_store.tables.incidents import is_claimed
+from holdfast.resources.control_store.tables.playbooks.incidents import is_claimed
 from holdfast.resources.project import Project
 
 MEASURED_SECONDS = 20.0  # until what a replica has measured is in the control store

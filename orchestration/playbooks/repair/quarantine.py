@@ -15,17 +15,17 @@ from typing import Any
 
 from pyarrow import fs
 
-from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.declarations.sinks import DeltaSink
 from holdfast.ft_policies.doctor.facts import TableCommit
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.observation.doctor.examine import running_declaration
 from holdfast.resources.control_store.records import SnapshotState
-from holdfast.resources.control_store.tables.epochs import gap_in_use_error
+from holdfast.resources.control_store.tables.epochs.log import gap_in_use_error
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.object_store.s3 import MissingObjectError, ObjectStore
 from holdfast.resources.project import Project
-from holdfast.resources.vault.listing import aside_prefix
+from holdfast.resources.vault.objects.listing import aside_prefix
 
 RECORD = "record.json"
 

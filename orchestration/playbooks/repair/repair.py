@@ -39,7 +39,7 @@ from holdfast.resources.control_store.records import (
     LedgerEntry,
     SnapshotState,
 )
-from holdfast.resources.vault.manifest import UnusableSnapshotError
+from holdfast.resources.vault.objects.manifest import UnusableSnapshotError
 from holdfast.resources.vault.records import build_snapshot_row
 from holdfast.resources.vault.vault import SnapshotVault
 

@@ -27,10 +27,10 @@ from holdfast.orchestration.playbooks.restore.point import (
 from holdfast.orchestration.playbooks.restore.restore import SnapshotCopied
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.vault import catalogue
-from holdfast.resources.vault.manifest import SnapshotName
+from holdfast.resources.vault.objects.manifest import SnapshotName
 from holdfast.resources.vault.vault import SnapshotVault
-from holdfast.streaming.sinks.copy import TableCopy
-from holdfast.streaming.sinks.lineage import dead_letter_writer, writer
+from holdfast.streaming.sinks.delta.copy import TableCopy
+from holdfast.streaming.sinks.delta.lineage import dead_letter_writer, writer
 from holdfast.streaming.sinks.output import require_conditional_writes
 
 

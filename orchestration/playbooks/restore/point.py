@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.records import LedgerEntry, RestoreRow
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.project import Project
-from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.objects.manifest import Manifest, UnusableSnapshotError
 from holdfast.resources.vault.records import SnapshotRecord
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.sources.files import FilesSource, none_assigned

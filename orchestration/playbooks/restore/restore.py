@@ -37,8 +37,8 @@ from holdfast.orchestration.playbooks.restore.tables import Tables, tables_of
 from holdfast.resources.control_store.records import RestoreRow
 from holdfast.resources.project import Project
 from holdfast.resources.vault import catalogue
+from holdfast.streaming.sinks.delta.rollback import RollbackPoint
 from holdfast.streaming.sinks.ledger_writer import CLOSED_BY_RESTORE
-from holdfast.streaming.sinks.rollback import RollbackPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

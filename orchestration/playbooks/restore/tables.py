@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from holdfast.configs.sinks import DeltaSink
+from holdfast.configs.declarations.sinks import DeltaSink
 from holdfast.orchestration.playbooks.base import StepResult
 from holdfast.resources.object_store.resolve import connector
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import dead_letter_writer, writer
+from holdfast.streaming.sinks.delta.lineage import dead_letter_writer, writer
+from holdfast.streaming.sinks.delta.rollback import RollbackPoint, TableRollback
 from holdfast.streaming.sinks.output import StreamOutput
-from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import Incident, IncidentState
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.incidents import IncidentKey, matches
+from holdfast.resources.control_store.tables.playbooks.incidents import IncidentKey, matches
 from tests.builders.control_rows import (
     a_recovery,
     lost_primary,

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables.ledger import Disagreement, MissingEntryError
+from holdfast.resources.control_store.tables.epochs.ledger import Disagreement, MissingEntryError
 from tests.builders.control_rows import an_entry, decide, lose
 
 

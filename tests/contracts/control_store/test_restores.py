@@ -5,8 +5,8 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import DesiredState, EndedBy, ReplicaState, RestoreRow
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables import restores
-from holdfast.resources.control_store.tables.restores import Restores
+from holdfast.resources.control_store.tables.playbooks import restores
+from holdfast.resources.control_store.tables.playbooks.restores import Restores
 from tests.builders.control_rows import a_snapshot, an_entry, decide, register
 
 

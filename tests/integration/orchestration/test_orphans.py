@@ -13,7 +13,7 @@ from holdfast.orchestration.retention import drop_orphans
 from holdfast.resources.object_store.resolve import connector, delta_options
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.resources.project import Project, open_project
-from holdfast.streaming.sinks.compaction import TableCompaction
+from holdfast.streaming.sinks.delta.compaction import TableCompaction
 from tests.builders.delta_tables import words
 from tests.builders.projects import a_project, stream_yaml
 

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.resources.object_store.s3 import S3ObjectStore
-from holdfast.resources.vault import checkpoint_files
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.checkpoint import files as checkpoint_files
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.records import Restored, Shipped
 from holdfast.resources.vault.restore import LinkSource
 from holdfast.resources.vault.vault import SnapshotVault

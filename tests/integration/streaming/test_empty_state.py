@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.vault.checkpoint_files import cut
+from holdfast.resources.vault.checkpoint.files import cut
 from holdfast.streaming.query.empty_state import CHANGELOGS, make_empty_checkpoint
 from holdfast.streaming.spark.checkpoint import PROVIDER, last_committed
 from holdfast.streaming.spec import ReplicaSpec

@@ -15,17 +15,17 @@ from pyspark.sql import SparkSession
 
 import holdfast.resources.project
 from holdfast.assets.rehash import rehash
-from holdfast.configs.deployment import Deployment, S3ObjectStore as S3Declaration
+from holdfast.configs.declarations.deployment import Deployment, S3ObjectStore as S3Declaration
+from holdfast.configs.declarations.sinks import DeltaSink
+from holdfast.configs.declarations.stream import FIXED_SPARK_CONF
 from holdfast.configs.project import ProjectConfig
-from holdfast.configs.sinks import DeltaSink
-from holdfast.configs.stream import FIXED_SPARK_CONF
 from holdfast.ft_policies.table_epochs import EpochRange
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.resolve import connector, open_filesystem
 from holdfast.resources.object_store.s3 import S3ObjectStore
-from holdfast.resources.vault.integrity import LZ4, read_codec
-from holdfast.streaming.sinks.compaction import TableCompaction
-from holdfast.streaming.sinks.lineage import DIGEST
+from holdfast.resources.vault.checkpoint.integrity import LZ4, read_codec
+from holdfast.streaming.sinks.delta.compaction import TableCompaction
+from holdfast.streaming.sinks.delta.lineage import DIGEST
 from holdfast.streaming.spark.checkpoint import CHECKPOINT_CONF
 from holdfast.streaming.spec import ReplicaSpec
 from tests.live.apps import WRITES

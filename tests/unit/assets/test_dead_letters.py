@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from holdfast.assets.dead_letters import checks, judge
-from holdfast.streaming.sinks.delta_table import DEAD_LETTERS
+from holdfast.streaming.sinks.delta.table import DEAD_LETTERS
 from tests.builders.control_rows import a_proposal
 from tests.builders.projects import a_declaration
 from tests.builders.streams import CLICKS

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from holdfast.configs.sources import FilesSource
+from holdfast.configs.declarations.sources import FilesSource
 from holdfast.streaming.sources.base import Split
 from holdfast.streaming.sources.validation import RecordValidator
 from tests.chaos.soak_input import (

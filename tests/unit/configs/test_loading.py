@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.loading import Problem, load_file
-from holdfast.configs.stream import StreamDeclaration
 
 GOOD = """\
 name: clicks

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.project import ProjectConfig, check
 from holdfast.configs.secret_references import resolve_params, resolve_references
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from tests.builders.projects import a_declaration, a_project, stream_yaml
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.ft_policies.costs.prices import TierShares
 from holdfast.ft_policies.prediction.model import RecoveryModel, StateAges
 from holdfast.ft_policies.prediction.steps import RecoveryStep

@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from holdfast.assets.growth import judge_input
-from holdfast.configs.sources import FilesSource
+from holdfast.configs.declarations.sources import FilesSource
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.orchestration.inputs import delete_unneeded, name_place, read_inputs
 from holdfast.orchestration.retention import prune_file_names, sample_growth
 from holdfast.resources.control_store.records import DesiredState, EpochProposal, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.project import Project
-from holdfast.resources.vault.ownership import OWNER_KEY
+from holdfast.resources.vault.objects.ownership import OWNER_KEY
 from holdfast.streaming.sources.assigned import find_taken
 from holdfast.streaming.sources.folder import ListedFile
 from tests.builders.control_rows import a_snapshot, record_snapshot

@@ -12,7 +12,7 @@ from holdfast.ft_policies.errors import TransientError
 from holdfast.orchestration.playbooks.compact import Compact
 from holdfast.orchestration.retention import drop_orphans, prune_orphans
 from holdfast.resources.object_store.connection import S3Connection
-from holdfast.streaming.sinks.delta_table import DEAD_LETTERS, make_table
+from holdfast.streaming.sinks.delta.table import DEAD_LETTERS, make_table
 from tests.builders.delta_tables import a_commit, a_table, own_tables, words
 from tests.builders.projects import a_project, stream_yaml
 from tests.builders.streams import CLICKS, a_wanted_stream, commit_epochs

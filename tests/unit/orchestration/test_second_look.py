@@ -16,7 +16,7 @@ from holdfast.orchestration.playbooks.base import StepSkipped
 from holdfast.orchestration.playbooks.recover import Fenced, Recover
 from holdfast.orchestration.playbooks.waiting import StreamWaiter
 from holdfast.resources.control_store.records import EndedBy, ReplicaState
-from holdfast.resources.control_store.tables.incidents import CLAIM_SECONDS
+from holdfast.resources.control_store.tables.playbooks.incidents import CLAIM_SECONDS
 from holdfast.streaming.lease import StreamLease
 from tests.builders.streams import (
     CLICKS,

@@ -24,8 +24,8 @@ from holdfast.orchestration.playbooks.compact import Compact, compact
 from holdfast.orchestration.retention import sample_growth
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.control_store.sample_names import SampleName
-from holdfast.streaming.sinks import compaction
-from holdfast.streaming.sinks.table_files import live_files
+from holdfast.streaming.sinks.delta import compaction
+from holdfast.streaming.sinks.delta.files import live_files
 from tests.builders.delta_tables import a_commit, a_table, own_tables, words
 from tests.builders.streams import CLICKS, a_wanted_stream, decide_epoch
 from tests.fakes.projects import SimulatedProject, simulated_projects

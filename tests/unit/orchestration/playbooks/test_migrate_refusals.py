@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.configs.stream import OWNED_SPARK_CONF
+from holdfast.configs.declarations.stream import OWNED_SPARK_CONF
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.ft_policies.playbooks.recover.migration import Protocol
 from holdfast.orchestration.playbooks.migrate import Migrate, MigrationRequest

@@ -22,7 +22,7 @@ from dagster._utils.error import SerializableErrorInfo
 
 from holdfast.assets.keys import snapshots_key, stream_key
 from holdfast.assets.streams import HEALTHY, verdict_metadata
-from holdfast.configs.deployment import Function
+from holdfast.configs.declarations.deployment import Function
 from holdfast.ft_policies.errors import TransientError
 from holdfast.ft_policies.health import Health, HealthVerdict
 from holdfast.orchestration.definitions import build_definitions

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from holdfast.configs.deployment import Function, Log, NotifyTarget, Webhook
+from holdfast.configs.declarations.deployment import Function, Log, NotifyTarget, Webhook
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.orchestration.jobs.base import STREAM_TAG
 from holdfast.orchestration.sensors.alerts import build_alert, name_target, notify_target

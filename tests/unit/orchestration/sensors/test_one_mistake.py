@@ -9,9 +9,9 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.configs.loading import InvalidConfig
 from holdfast.configs.project import ProjectConfig
-from holdfast.configs.stream import StreamDeclaration
 from holdfast.observation import review
 from holdfast.observation.alerts import find_incident_alerts
 from holdfast.observation.review import Reviewer

@@ -15,7 +15,8 @@ from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import IncidentState
 from holdfast.resources.control_store.schema import incidents
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.control_store.tables import restores, retention
+from holdfast.resources.control_store.tables import retention
+from holdfast.resources.control_store.tables.playbooks import restores
 from tests.builders.control_rows import a_proposal, an_entry, decide
 from tests.fakes.clocks import SteppedClock
 

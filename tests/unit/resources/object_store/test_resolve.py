@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.configs.deployment import Deployment, Place
+from holdfast.configs.declarations.deployment import Deployment, Place
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.resolve import connector_to_place, delta_options

@@ -12,7 +12,7 @@ from holdfast.ft_policies.snapshots import RetentionPolicy
 from holdfast.observation.alerts import find_incident_alerts
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.vault import catalogue
-from holdfast.resources.vault.intents import INTENT_SECONDS, LostPacksError
+from holdfast.resources.vault.objects.intents import INTENT_SECONDS, LostPacksError
 from holdfast.resources.vault.vault import SnapshotVault
 from tests.builders.checkpoints import StateKind
 from tests.builders.control_rows import record_snapshot

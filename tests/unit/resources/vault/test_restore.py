@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.vault import restore
-from holdfast.resources.vault.manifest import PackedFile, UnusableSnapshotError
+from holdfast.resources.vault.objects.manifest import PackedFile, UnusableSnapshotError
 from holdfast.resources.vault.restore import plan_fetches
 from tests.builders.vaults import ShippedStream, a_stream, tree
 from tests.fakes.object_store import PART_BYTES

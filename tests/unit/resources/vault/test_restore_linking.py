@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.resources.vault.manifest import Manifest, UnusableSnapshotError
+from holdfast.resources.vault.objects.manifest import Manifest, UnusableSnapshotError
 from holdfast.resources.vault.restore import LinkSource
 from tests.builders.checkpoints import StateKind
 from tests.builders.vaults import ShippedStream, a_stream, tree

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.streaming.state.follower import LocalSnapshot
 from tests.builders.vaults import a_stream
 from tests.fakes.queries import SlowQuerySwap

@@ -10,15 +10,15 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.observation.orphans import STAGED_FOLDER
 from holdfast.orchestration.playbooks.restore.tables import Tables
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.streaming.sinks.dead_letters import DeadLetterTable
-from holdfast.streaming.sinks.delta_table import make_dead_letters
+from holdfast.streaming.sinks.delta.rollback import RollbackPoint, TableRollback
+from holdfast.streaming.sinks.delta.table import make_dead_letters
 from holdfast.streaming.sinks.output import StreamOutput
-from holdfast.streaming.sinks.rollback import RollbackPoint, TableRollback
 from holdfast.streaming.sources.files import FilesSource
 from holdfast.streaming.sources.validation import RecordValidator
 from tests.builders.control_rows import a_proposal

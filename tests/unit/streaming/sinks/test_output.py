@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.configs.deployment import S3ObjectStore as S3Declaration
-from holdfast.configs.sinks import DeltaSink as DeltaDeclaration
+from holdfast.configs.declarations.deployment import S3ObjectStore as S3Declaration
+from holdfast.configs.declarations.sinks import DeltaSink as DeltaDeclaration
 from holdfast.ft_policies.errors import PermanentError
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.object_store.s3 import S3ObjectStore
 from holdfast.streaming.sinks.dead_letters import DeadLetterTable
-from holdfast.streaming.sinks.delta import DeltaSink
+from holdfast.streaming.sinks.delta.sink import DeltaSink
 from holdfast.streaming.sinks.ledger_writer import LedgerWriter
 from holdfast.streaming.sinks.output import require_conditional_writes
 from tests.builders.delta_sinks import SCHEMA

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, fs, parquet
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.ft_policies.errors import PermanentError, TransientError
-from holdfast.resources.control_store.tables.epochs import count_skipped_rows
+from holdfast.resources.control_store.tables.epochs.log import count_skipped_rows
 from holdfast.streaming.sources.base import Backlog, Json
 from holdfast.streaming.sources.files import ASKED_AT_ONCE, FilesSource
 from holdfast.streaming.sources.folder import ListedFile, Mount, find_mount

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.configs.sources import (
+from holdfast.configs.declarations.sources import (
     ConstantProfile,
     DiurnalProfile,
     Profile,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyarrow import fs, parquet
 
-from holdfast.configs.sources import FilesSource as FilesDeclaration
+from holdfast.configs.declarations.sources import FilesSource as FilesDeclaration
 from holdfast.streaming.sources import formats
 from holdfast.streaming.sources.validation import RecordValidator, RejectedRecord
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
 
-from holdfast.configs.deployment import EmbeddedObjectStore
-from holdfast.configs.stream import StreamDeclaration
+from holdfast.configs.declarations.deployment import EmbeddedObjectStore
+from holdfast.configs.declarations.stream import StreamDeclaration
 from holdfast.resources.clock import SYSTEM_CLOCK, Clock
 from holdfast.resources.control_store.records import EpochProposal
 from holdfast.resources.control_store.sample_names import SampleName

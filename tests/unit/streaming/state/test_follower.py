@@ -12,7 +12,7 @@ from holdfast.ft_policies.tiers import PRIMARY
 from holdfast.resources.control_store.records import EndedBy, ReplicaState, Slot, SnapshotState
 from holdfast.resources.control_store.sample_names import SampleName
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.vault.manifest import Manifest
+from holdfast.resources.vault.objects.manifest import Manifest
 from holdfast.resources.vault.vault import SnapshotVault
 from holdfast.streaming.metrics import Sampler
 from holdfast.streaming.spark.checkpoint import read_empty_start

@@ -8,7 +8,7 @@ import pytest
 from holdfast.ft_policies.errors import PermanentError, TransientError
 from holdfast.resources.control_store.records import SnapshotState
 from holdfast.resources.control_store.store import ControlStore
-from holdfast.resources.vault.intents import LostPacksError
+from holdfast.resources.vault.objects.intents import LostPacksError
 from tests.builders.vaults import ShipperSetup, a_shipper
 from tests.fakes.clocks import RunningClock
 from tests.waiting import wait_until

@@ -16,7 +16,7 @@ from holdfast.orchestration.playbooks.restore.fork import Fork
 from holdfast.orchestration.playbooks.restore.point import RestoreTarget
 from holdfast.resources.control_store.store import ControlStore
 from holdfast.resources.vault.catalogue import adopt
-from holdfast.streaming.sinks.lineage import writer
+from holdfast.streaming.sinks.delta.lineage import writer
 from tests.builders.projects import stream_yaml
 from tests.builders.recorded_stream import a_restorable_stream, entries, output, snapshots
 from tests.builders.streams import CLICKS, decide_epoch

@@ -16,8 +16,8 @@ from holdfast.orchestration.playbooks.restore.restore import Restore
 from holdfast.resources.control_store.records import LedgerEntry
 from holdfast.resources.object_store.connection import S3Connection
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.compaction import TableCompaction
-from holdfast.streaming.sinks.table_files import TableFolder, live_files, read_footer
+from holdfast.streaming.sinks.delta.compaction import TableCompaction
+from holdfast.streaming.sinks.delta.files import TableFolder, live_files, read_footer
 from tests.builders.delta_tables import a_commit, words
 from tests.builders.recorded_stream import a_restorable_stream, entries, output
 from tests.builders.streams import CLICKS

@@ -17,7 +17,7 @@ from holdfast.resources.control_store.incident_kinds import IncidentKind
 from holdfast.resources.control_store.records import DesiredState, EpochProposal, Slot
 from holdfast.resources.control_store.schema import epochs, ledger
 from holdfast.resources.project import Project
-from holdfast.streaming.sinks.lineage import CLOSED, dead_letter_writer
+from holdfast.streaming.sinks.delta.lineage import CLOSED, dead_letter_writer
 from holdfast.streaming.spec import ReplicaSpec
 from tests.builders.recorded_stream import (
     a_restorable_stream,
