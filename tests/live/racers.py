@@ -23,7 +23,7 @@ from tests.builders.control_rows import (
     a_failover,
     a_proposal,
     an_entry,
-    fence_holder,
+    held_lease,
     register,
     take_over,
 )
@@ -300,8 +300,10 @@ def launch_or_take_over(url: str, name: str) -> list[str | None]:
             if name != "p0":
                 won.append(secondary if take_over(store, view) else None)
                 continue
-            if number % 2 and view.lease is not None:
-                fence_holder(store, stream, token=view.lease.token)
+            if number % 2:
+                lease = held_lease(view)
+                assert lease.holder is not None
+                store.takeovers.fence(lease.holder, stream=stream, reason="", token=lease.token)
             won.append(launched if register(store, launched, stream=stream) else None)
     return won
 
